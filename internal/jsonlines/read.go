@@ -3,6 +3,7 @@ package jsonlines
 // The readers: each takes a value that may be nil (nothing noted, false), and answers true only where the value is of its kind and in range.
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -132,4 +133,9 @@ func (d *Doc) Duration(v *Value, low, high time.Duration) (time.Duration, bool) 
 		return 0, false
 	}
 	return span, true
+}
+
+// Missing notes that the object v lacks a field; example is what could be its value, in JSON.
+func (d *Doc) Missing(v *Value, name, example string) {
+	d.WrongAt(join(v.Path, name), v.Line, "missing; write for example %s", fmt.Sprintf("%q: %s", name, example))
 }
