@@ -4,9 +4,7 @@ package scenario
 // its line and what to write instead, and reading goes on.
 
 import (
-	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,15 +27,6 @@ const (
 	MinSpan   = 10 * time.Millisecond // the shortest "for", and the shortest half of a flapping period
 	tolerance = 1e-9                  // of shares that add up to 1
 )
-
-// Load reads a scenario from a file.
-func Load(path string) (*Scenario, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("scenario: %w", err)
-	}
-	return Parse(path, data)
-}
 
 // MustParse is Parse for tests and examples: it panics where Parse has an error.
 func MustParse(json string) *Scenario {

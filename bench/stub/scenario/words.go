@@ -78,6 +78,9 @@ func (f Fault) String() string {
 }
 
 func (f Fault) share() string {
+	if f.Share == 1 {
+		return " for all"
+	}
 	return fmt.Sprintf(" for %.4g %%", 100*f.Share)
 }
 

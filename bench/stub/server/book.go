@@ -53,7 +53,8 @@ func (b *book) turn(m scenario.Moment, byHand bool) Span {
 	at := time.Since(b.started)
 	b.end(at)
 	b.phase = m.Phase
-	b.now = b.spans.add(Span{Phase: b.phases[m.Phase].Phase, Round: m.Round, Down: m.Down, ByHand: byHand, Begin: at})
+	p := &b.scenario.Phases[m.Phase]
+	b.now = b.spans.add(Span{Phase: p.Name, Round: m.Round, Down: m.Down && len(p.Faults) > 0, ByHand: byHand, Begin: at})
 	return *b.now
 }
 

@@ -1,7 +1,8 @@
 package server
 
-// Linux lets a socket listen on a port to which another one is bound that does not listen, if both say SO_REUSEADDR (as every Go listener
-// does). So the port changes hands without an instant in which it is nobody's.
+// Linux lets a socket listen on a port to which another one is bound that does not listen, if both say SO_REUSEADDR, as every Go listener does.
+// So our own listener comes back while the port is held. Who asks the kernel for any free port, to listen or to connect, doesn't get this one.
+// (Else a caller that connects to a closed port again and again might be given that very port for his own end, and be connected to himself.)
 
 import (
 	"io"

@@ -1,7 +1,8 @@
 package server
 
 // The port is open or closed, and ours all the time. Closed means that a connect is refused by the kernel, as it is where no process runs:
-// nothing listens. The port is kept by a socket that is bound to it and does not listen, so that no other process gets it in the meantime.
+// nothing listens. Meanwhile a socket is bound to it that does not listen, so that the kernel gives the port to nobody who asks for any free
+// one. Only the clock's goroutine comes here.
 
 import (
 	"context"

@@ -41,7 +41,7 @@ type PhaseReport struct {
 type Span struct {
 	Phase  string        `json:"phase"`
 	Round  int           `json:"round"`   // how often the scenario had started again
-	Down   bool          `json:"down"`    // the phase's faults, if it has any, were there
+	Down   bool          `json:"down"`    // there were faults: the phase has some, and it did not flap up
 	ByHand bool          `json:"by_hand"` // somebody switched to it
 	Begin  time.Duration `json:"begin_ns"`
 	End    time.Duration `json:"end_ns"` // 0: it runs
@@ -81,6 +81,14 @@ func (r Report) String() string {
 	return b.String()
 }
 
+// String is "17 calls: 503 3, ok 14".
+func (p PhaseReport) String() string {
+	if p.Calls == 0 {
+		return "no call"
+	}
+	return fmt.Sprintf("%d calls: %s", p.Calls, p.outcomes())
+}
+
 func (p PhaseReport) outcomes() string {
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
@@ -103,8 +111,8 @@ func (s Span) String() string {
 	if s.Round > 0 {
 		fmt.Fprintf(&b, ", round %d", s.Round+1)
 	}
-	if !s.Down {
-		b.WriteString(", up")
+	if s.Down {
+		b.WriteString(", with faults")
 	}
 	if s.ByHand {
 		b.WriteString(", switched by hand")
