@@ -6,6 +6,7 @@ package servers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,7 @@ import (
 // longer, hence the loop.
 const janitor = `
 while read -r line; do groups=$line; done
-[ -z "$groups" ] || kill -9 -- $groups 2>/dev/null
+[ -z "$groups" ] || kill -KILL $groups 2>/dev/null
 for i in 1 2 3 4 5 6 7 8 9; do rm -rf -- "$1" 2>/dev/null && break; sleep 0.2; done`
 
 // A server waits for one line before it becomes what it is to be, so that it never runs without its janitor's knowledge.
@@ -44,7 +45,7 @@ func newFolder(name string) (*folder, error) {
 		return nil, fmt.Errorf("servers: %w", err)
 	}
 	f := &folder{path: path, janitor: exec.Command("/bin/sh", "-c", janitor, "breakwater-janitor", path), procs: map[*process]bool{}}
-	f.janitor.Dir = "/"
+	f.janitor.Dir, f.janitor.Env = "/", []string{"PATH=/usr/bin:/bin"}
 	f.janitor.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	f.owner, err = f.janitor.StdinPipe()
 	if err == nil {
@@ -125,6 +126,9 @@ func (f *folder) Close() error {
 	return errors.Join(errs...)
 }
 
+// errEnded is wrapped by the error about a process that has ended and was not to.
+var errEnded = errors.New("has ended")
+
 // A process is one server program. Its methods may be called from any goroutine.
 type process struct {
 	name, log string
@@ -156,6 +160,19 @@ func (p *process) kill() error {
 		}
 	}
 	<-p.exited
+	return nil
+}
+
+// wait waits for the end of a process that is to end by itself, with success. When ctx ends first, the process is killed.
+func (p *process) wait(ctx context.Context) error {
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("servers: %s: %w", p.name, ctx.Err()), p.kill())
+	}
+	if !p.cmd.ProcessState.Success() {
+		return fmt.Errorf("servers: %s %w: %s\n%s", p.name, errEnded, p.cmd.ProcessState, p.tail())
+	}
 	return nil
 }
 
