@@ -29,15 +29,21 @@ type Error struct {
 	Mistakes []Mistake
 }
 
-// Error is one line for one mistake, else a heading and a line for each.
+// shown is how many mistakes a message lists.
+const shown = 20
+
+// Error is one line for one mistake, else a heading and a line for each (the first 20).
 func (e *Error) Error() string {
 	if len(e.Mistakes) == 1 {
 		return e.Name + ": " + e.Mistakes[0].String()
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d mistakes", e.Name, len(e.Mistakes))
-	for _, m := range e.Mistakes {
+	for _, m := range e.Mistakes[:min(len(e.Mistakes), shown)] {
 		b.WriteString("\n  " + m.String())
+	}
+	if more := len(e.Mistakes) - shown; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -75,11 +76,11 @@ func Parse(name string, data []byte) *Doc {
 		i += size
 	}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
-		line := 1
+		at := 0
 		if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
-			line = lineAt(data, int(syntax.Offset)-1)
+			at = int(syntax.Offset) - 1 // the byte that doesn't fit
 		}
-		d.WrongAt("", line, "this is not JSON: %v", err)
+		d.WrongAt("", lineAt(data, at), "this is not JSON: %v; %s", err, cure(data[at], err.Error()))
 		return d
 	}
 	w := walker{doc: d, data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
@@ -92,7 +93,24 @@ func Parse(name string, data []byte) *Doc {
 
 // lineAt is the line of the byte at offset, from 1.
 func lineAt(data []byte, offset int) int {
-	return 1 + bytes.Count(data[:min(max(offset, 0), len(data))], []byte("\n"))
+	return 1 + bytes.Count(data[:offset], []byte("\n"))
+}
+
+// cure says what the author probably has to change at the byte where the syntax breaks.
+func cure(at byte, problem string) string {
+	switch {
+	case strings.HasPrefix(problem, "unexpected end"):
+		return "a closing bracket or quote is missing, or the file was cut"
+	case strings.HasSuffix(problem, "after top-level value"):
+		return "take away what follows the last bracket"
+	case at == '/' || at == '#':
+		return `JSON has no comments, write "$comment": "…" instead`
+	case at == ']' || at == '}':
+		return "take away the comma before it"
+	case at == '\'':
+		return "write double quotes"
+	}
+	return "correct it there or just before: often a comma, a quote or a bracket is missing"
 }
 
 // walker reads the tokens of a document whose syntax is known to be right.
@@ -160,6 +178,7 @@ func (w *walker) members(v *Value, depth int) {
 }
 
 func join(path, name string) string {
+	name = cut(name)
 	if path == "" {
 		return name
 	}
@@ -174,4 +193,13 @@ func (d *Doc) Wrong(v *Value, format string, args ...any) {
 // WrongAt notes a mistake at a place that has no value, such as a field that is missing.
 func (d *Doc) WrongAt(path string, line int, format string, args ...any) {
 	d.mistakes = append(d.mistakes, Mistake{Path: path, Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// cut keeps a message readable that quotes what somebody wrote.
+func cut(text string) string {
+	const most = 60
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "…"
 }

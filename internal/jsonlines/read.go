@@ -72,7 +72,7 @@ func (d *Doc) OneOf(v *Value, words ...string) (string, bool) {
 		return "", false
 	}
 	if !slices.Contains(words, v.Text) {
-		d.Wrong(v, "%q is unknown; write one of %s", v.Text, `"`+strings.Join(words, `", "`)+`"`)
+		d.Wrong(v, "%q is unknown; write one of %s", cut(v.Text), `"`+strings.Join(words, `", "`)+`"`)
 		return "", false
 	}
 	return v.Text, true
@@ -85,7 +85,7 @@ func (d *Doc) Number(v *Value, low, high float64) (float64, bool) {
 	}
 	n, err := strconv.ParseFloat(v.Text, 64)
 	if err != nil || n < low || n > high {
-		d.Wrong(v, "%s is out of range; write a number from %v to %v", v.Text, low, high)
+		d.Wrong(v, "%s is out of range; write a number from %v to %v", cut(v.Text), low, high)
 		return 0, false
 	}
 	return n, true
@@ -98,7 +98,7 @@ func (d *Doc) Whole(v *Value, low, high int) (int, bool) {
 	}
 	n, err := strconv.Atoi(v.Text)
 	if err != nil || n < low || n > high {
-		d.Wrong(v, "%s: write a whole number from %d to %d", v.Text, low, high)
+		d.Wrong(v, "%s is out of range or not whole; write a whole number from %d to %d", cut(v.Text), low, high)
 		return 0, false
 	}
 	return n, true
@@ -114,14 +114,14 @@ func (d *Doc) Duration(v *Value, low, high time.Duration) (time.Duration, bool) 
 	case Number:
 		seconds, err := strconv.ParseFloat(v.Text, 64)
 		if err != nil || math.Abs(seconds) > float64(math.MaxInt64/int64(time.Second)) {
-			d.Wrong(v, "%s is out of range; write a time from %v to %v", v.Text, low, high)
+			d.Wrong(v, "%s is out of range; write a time from %v to %v", cut(v.Text), low, high)
 			return 0, false
 		}
 		span = time.Duration(math.Round(seconds * float64(time.Second)))
 	case String:
 		var err error
 		if span, err = time.ParseDuration(v.Text); err != nil {
-			d.Wrong(v, `%q is no duration; write seconds as a number (90), or text such as "250ms" or "1m30s"`, v.Text)
+			d.Wrong(v, `%q is no duration; write seconds as a number (90), or text such as "250ms" or "1m30s"`, cut(v.Text))
 			return 0, false
 		}
 	default:
@@ -129,7 +129,7 @@ func (d *Doc) Duration(v *Value, low, high time.Duration) (time.Duration, bool) 
 		return 0, false
 	}
 	if span < low || span > high {
-		d.Wrong(v, "%s is out of range; write a time from %v to %v", v.Text, low, high)
+		d.Wrong(v, "%s is out of range; write a time from %v to %v", cut(v.Text), low, high)
 		return 0, false
 	}
 	return span, true
