@@ -39,8 +39,8 @@ type Kafka struct {
 	brokers []*Broker
 }
 
-// patience is how long a cluster may take for anything: twenty times what it needs on an idle machine.
-const patience = 90 * time.Second
+// patience is how long a cluster may take for anything: many times what it needs on an idle machine.
+const patience = 3 * time.Minute
 
 // NewKafka starts a cluster and waits until it is really usable: all brokers know each other, and the group coordinators answer.
 // One broker takes four seconds and 300 MB of memory, three take seven seconds and 1 GB. The error wraps [ErrUnavailable] where
@@ -201,7 +201,7 @@ func (b *Broker) freeze(s syscall.Signal, frozen bool) error {
 }
 
 // Restart starts the broker again on the same ports, with the data that it had, after a Kill if it still runs. It waits as
-// [Kafka.Ready] does, for a minute and a half at most.
+// [Kafka.Ready] does, for three minutes at most.
 func (b *Broker) Restart() error {
 	if err := b.Kill(); err != nil {
 		return err

@@ -48,10 +48,20 @@ func (k *Kafka) until(ctx context.Context, check func(context.Context) error) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("servers: Kafka is not ready: %w: %w", ctx.Err(), err)
+			return fmt.Errorf("servers: Kafka is not ready: %w: %w%s", ctx.Err(), err, k.logs())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// logs returns the end of what each broker has printed, where there is anything: Kafka prints errors only.
+func (k *Kafka) logs() (text string) {
+	for _, b := range k.brokers {
+		if p := b.living(); p != nil && p.tail() != "" {
+			text += "\n" + b.name() + " says:\n" + p.tail()
+		}
+	}
+	return text
 }
 
 // living returns the brokers that neither Kill nor Stop has stopped.
