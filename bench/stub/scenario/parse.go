@@ -214,13 +214,13 @@ func (p parser) fault(v *value, f fields) Fault {
 		fault.Status = 500
 	}
 	if v := p.only(fault.Do, f["retryAfter"], Respond); v != nil {
-		fault.RetryAfter, _ = p.Duration(v, 0, MaxAnswer)
+		fault.RetryAfter, _ = p.Duration(v, time.Second, MaxAnswer)
 		if fault.RetryAfter%time.Second != 0 {
-			p.Wrong(v, "%v: the header Retry-After is in whole seconds; write 1 or more", fault.RetryAfter)
+			p.Wrong(v, "%v: the header Retry-After is in whole seconds; write %v or so", fault.RetryAfter, fault.RetryAfter.Round(time.Second))
 		}
 	}
 	if fault.Do == Drip {
-		fault.Over, _ = p.Duration(p.need(v, f, "over", `"10s"`), 0, MaxAnswer)
+		fault.Over, _ = p.Duration(p.need(v, f, "over", `"10s"`), time.Millisecond, MaxAnswer)
 	} else {
 		p.only(fault.Do, f["over"], Drip)
 	}
@@ -263,7 +263,7 @@ func (p parser) latency(v *value) Latency {
 		return Latency{}
 	}
 	if f["exponential"] != nil {
-		mean, _ := p.Duration(f["exponential"], 0, MaxAnswer)
+		mean, _ := p.Duration(f["exponential"], 1, MaxAnswer)
 		return Latency{mean: mean}
 	}
 	var l Latency
