@@ -5,7 +5,11 @@
 // Watch. What is wrong in the file is said all at once, each mistake with its path and line.
 package strategy
 
-import "time"
+import (
+	"math/rand/v2"
+	"sort"
+	"time"
+)
 
 // MaxWait is the longest interval, and the longest RetryAfter that is heeded: seven days. A wait may be longer than that
 // by its jitter.
@@ -53,7 +57,8 @@ type Strategy struct {
 	breaker     Breaker
 }
 
-// run is one wait, repeated; through is the number of its last repetition, counted over all runs.
+// run is one wait, repeated; through is how many intervals there are up to its end. Repetitions are never expanded: a
+// strategy of a million waits costs no more than one of ten.
 type run struct {
 	wait    time.Duration
 	through int
@@ -62,17 +67,32 @@ type run struct {
 // Current is s itself, so that a Strategy is a Source.
 func (s *Strategy) Current() *Strategy { return s }
 
-// Wait is how long to wait after that attempt (the first is 1), jitter added; false when no interval is left.
-func (s *Strategy) Wait(attempt int) (time.Duration, bool) { return 0, false }
+// Wait is how long to wait after that attempt, jitter added; false when no interval is left for it. Attempts count from 1;
+// anything below is taken for 1.
+func (s *Strategy) Wait(attempt int) (time.Duration, bool) {
+	i := sort.Search(len(s.runs), func(i int) bool { return s.runs[i].through >= attempt })
+	if i == len(s.runs) {
+		return 0, false
+	}
+	return s.jittered(s.runs[i].wait), true
+}
 
 // First is the first interval, jitter added.
-func (s *Strategy) First() time.Duration { return 0 }
+func (s *Strategy) First() time.Duration { return s.jittered(s.runs[0].wait) }
 
-// Last is the last interval, jitter added.
-func (s *Strategy) Last() time.Duration { return 0 }
+// Last is the last interval, jitter added. It is the wait of a record that goes on although it is exhausted.
+func (s *Strategy) Last() time.Duration { return s.jittered(s.last().wait) }
+
+func (s *Strategy) last() run { return s.runs[len(s.runs)-1] }
+
+// jittered only ever adds, so that no call comes early.
+func (s *Strategy) jittered(wait time.Duration) time.Duration {
+	most := int64(s.jitter * float64(wait))
+	return wait + time.Duration(rand.Int64N(most+1))
+}
 
 // Intervals is how many intervals there are. A record is called once more than that.
-func (s *Strategy) Intervals() int { return s.runs[len(s.runs)-1].through }
+func (s *Strategy) Intervals() int { return s.last().through }
 
 // OnExhausted is what happens to a record that has no interval left.
 func (s *Strategy) OnExhausted() Action { return s.onExhausted }
@@ -81,10 +101,9 @@ func (s *Strategy) OnExhausted() Action { return s.onExhausted }
 func (s *Strategy) OnPermanent() Action { return s.onPermanent }
 
 // DLQBudget is how many dead letters may be written without one success in between, where that is limited.
-func (s *Strategy) DLQBudget() (limit int, limited bool) { return max(s.dlqBudget, 0), s.dlqBudget >= 0 }
+func (s *Strategy) DLQBudget() (limit int, limited bool) {
+	return max(s.dlqBudget, 0), s.dlqBudget >= 0
+}
 
 // Breaker is when the breaker opens.
 func (s *Strategy) Breaker() Breaker { return s.breaker }
-
-// String says the strategy in one sentence.
-func (s *Strategy) String() string { return "" }
