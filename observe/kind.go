@@ -17,6 +17,7 @@ const (
 	ProbeFailed
 	Closed
 	Held
+	AlsoFailed
 	Released
 	Stalled
 	Unstalled
@@ -63,6 +64,7 @@ var words = map[Kind]struct {
 	ProbeFailed:      {"probe_failed", "probe failed; the breaker stays open", Warn},
 	Closed:           {"closed", "probe succeeded: breaker closed, everything resumes", Info},
 	Held:             {"held", "record failed; its partition waits, the others flow", Warn},
+	AlsoFailed:       {"also_failed", "a call that began before the breaker opened failed too; its record waits with the others", Warn},
 	Released:         {"released", "held record done; its partition flows", Info},
 	Stalled:          {"stalled", "handler has outlived its timeout; its partition calls nothing until it returns", Error},
 	Unstalled:        {"unstalled", "handler returned at last", Info},

@@ -1,0 +1,199 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	"github.com/breakwater-go/breakwater/attempts"
+	"github.com/breakwater-go/breakwater/breaker"
+	"github.com/breakwater-go/breakwater/dlq"
+	"github.com/breakwater-go/breakwater/observe"
+	"github.com/breakwater-go/breakwater/strategy"
+)
+
+// Assign takes a partition that is ours now. None of its records is called before Begun and Claimed were told, nor while a call of an
+// earlier assignment still runs.
+func (d *Desk) Assign(id attempts.Partition, owner any) *Part {
+	p := &Part{ID: id, Owner: owner, scope: d.shared, before: d.orphans[id], finished: -1}
+	p.done.Store(-1)
+	if d.scoped.Scope == strategy.ScopePartition {
+		p.scope = d.newScope(id.Topic)
+	}
+	d.parts = append(d.parts, p)
+	return p
+}
+
+// Begun tells that the start offset is known and committed.
+func (d *Desk) Begun(now time.Time, p *Part) {
+	p.begun = true
+	d.free(now, p)
+}
+
+// Refuse tells that the partition has no start; nothing of it is called.
+func (d *Desk) Refuse(p *Part, err error) {
+	p.refused = err
+	d.calm(p)
+}
+
+// Claimed tells what the attempt store knew at the assignment; nil: it was given up. It may be told again when the store comes back late;
+// then the larger count and the later wait hold.
+func (d *Desk) Claimed(now time.Time, p *Part, l *attempts.Loaded) {
+	p.claimed = true
+	if p.gone {
+		return
+	}
+	if l != nil {
+		for r, e := range l.Entries {
+			if p.known == nil {
+				p.known = map[attempts.Record]found{}
+			}
+			p.known[r] = found{Entry: e, retryAt: now.Add(e.Wait)}
+			p.stored = true
+		}
+		if p.phase != Empty {
+			d.recall(p)
+		}
+		if l.ForeignMark {
+			p.guarded = true
+			if !d.guard.on {
+				d.guard.on = true
+				d.tell(now, observe.Event{Kind: observe.GuardOn, Topic: p.ID.Topic, Partition: p.ID.Partition, Offset: -1})
+				d.recalm()
+			}
+		}
+	}
+	d.free(now, p)
+}
+
+// free gives one partition its chance, and says whether it flows without asking from here on.
+func (d *Desk) free(now time.Time, p *Part) {
+	d.judge(now, p)
+	d.grant(now, p)
+	d.calm(p)
+}
+
+// recall turns what the store knew of the head into its story. A note without a verdict is a call that the process did not survive:
+// an attempt, with its interval.
+func (d *Desk) recall(p *Part) {
+	f, ok := p.known[p.head.id()]
+	for r := range p.known {
+		if r.Offset <= p.head.Offset {
+			delete(p.known, r) // passed, or of another topic of this name
+		}
+	}
+	if !ok {
+		return
+	}
+	s := &p.story
+	if f.Attempts <= s.attempts {
+		return
+	}
+	s.attempts, s.deaths = f.Attempts, f.Deaths
+	if f.retryAt.After(s.retryAt) {
+		s.retryAt = f.retryAt
+	}
+	s.firstFailed, s.firstError, s.lastError, s.class, s.stack = f.FirstFailed, f.FirstError, f.LastError, f.Class, f.Stack
+	s.exhausted = s.attempts > d.strategy().Intervals()
+	switch {
+	case f.Verdict != "":
+		s.verdict = dlq.Kind(f.Verdict)
+	case f.Noted && f.Deaths >= d.crashLimit:
+		s.verdict = dlq.Crash
+	case s.exhausted && d.strategy().OnExhausted() == strategy.DLQ:
+		s.verdict = dlq.Exhausted
+	}
+}
+
+// Leave begins the revoke: no new call. What runs may finish.
+func (d *Desk) Leave(p *Part) {
+	p.leaving = true
+	d.calm(p)
+}
+
+// Drained reports whether nothing of the partition is under way that a revoke has to wait for. A stalled handler is not
+// waited for: it has had its time.
+func (d *Desk) Drained(p *Part) bool {
+	if p.phase == Calling || p.phase == Noting || p.story.saving {
+		return false
+	}
+	for _, l := range p.letters {
+		if l.flying {
+			return false
+		}
+	}
+	return true
+}
+
+// Stalled reports whether the handler has outlived its time and not returned.
+func (p *Part) Stalled() bool { return p.phase == Stalled }
+
+// Drop raises the epoch: the partition is not ours any more, and nothing that comes late from it does anything. A probe that it had
+// is handed on.
+func (d *Desk) Drop(now time.Time, p *Part) {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	d.calm(p)
+	if p.phase == Noting || p.phase == Calling && p.story.noted {
+		// The handler was cut short by us, or never called: that is no death.
+		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
+	}
+	if d.guard.busy == p {
+		d.guard.busy = nil
+	}
+	if p.call.Probe {
+		p.call.Probe = false
+		p.scope.Breaker.HandOn()
+	}
+	if p.scope.prefer == p {
+		p.scope.prefer = nil
+	}
+	if p.phase == Calling || p.phase == Stalled {
+		d.orphans[p.ID] = p
+	}
+	d.parts = slices.DeleteFunc(d.parts, func(q *Part) bool { return q == p })
+	d.everyone(now)
+}
+
+// returned takes the end of a call whose partition is gone: its successor may call now.
+func (d *Desk) returned(now time.Time, p *Part) {
+	p.phase = Empty
+	if d.orphans[p.ID] == p {
+		delete(d.orphans, p.ID)
+	}
+	for _, q := range d.parts {
+		if q.before == p {
+			q.before = nil
+			d.free(now, q)
+		}
+	}
+}
+
+// Committed tells that a commit was acknowledged which covers every record of the partition below offset.
+func (d *Desk) Committed(now time.Time, p *Part, offset int64) {
+	if p.gone {
+		return
+	}
+	if p.stored {
+		d.do(Effect{Do: Forget, Part: p, Below: offset})
+		p.stored = p.heldBack() || len(p.letters) > 0 || len(p.known) > 0 || p.story.noted
+	}
+	if !d.guard.on {
+		return
+	}
+	// A partition whose last owner died keeps the guard on until one of its records has come through: else a commit of another
+	// would end the guard each time just before the record that kills.
+	for _, q := range d.parts {
+		if q.guarded && q.phase != Empty {
+			return
+		}
+	}
+	d.guard.on = false
+	d.tell(now, observe.Event{Kind: observe.GuardOff})
+	d.recalm()
+	d.everyone(now)
+}
+
+// open reports whether the breaker of p is not closed.
+func (p *Part) open() bool { return p.scope.Breaker.State() != breaker.Closed }
