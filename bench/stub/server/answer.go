@@ -31,7 +31,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	v, open := s.book.arrive(record, attempt)
 	if !open {
-		panic(http.ErrAbortHandler) // net/http's way to cut the connection
+		abort()
 	}
 	outcome := Gone
 	defer func() { s.book.leave(v, outcome) }()
@@ -39,11 +39,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a caller goes only when it has read all from him
 	}
 	a := s.scenario.Answer(v.phase, v.down, record, v.Attempt)
-	if a.Do == scenario.Hang || a.Do == scenario.Refuse || wait(r.Context(), a.Latency) {
-		outcome = a.Outcome
-		send(w, r, a, v.Phase)
+	if a.Do != scenario.Hang && a.Do != scenario.Refuse && !wait(r.Context(), a.Latency) {
+		abort()
 	}
+	outcome = a.Outcome
+	send(w, r, a, v.Phase)
 }
+
+// abort ends a handler without an answer: net/http would send a 200 for one that returns.
+func abort() { panic(http.ErrAbortHandler) }
 
 // identify reads the record and the attempt (0: the caller doesn't say) from a request.
 func identify(r *http.Request) (record string, attempt int, err error) {
@@ -51,8 +55,10 @@ func identify(r *http.Request) (record string, attempt int, err error) {
 		record = strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/"), "charge/")
 	}
 	text := r.Header.Get("X-Attempt")
-	if r.URL.RawQuery != "" && text == "" {
-		text = r.URL.Query().Get("attempt")
+	for field := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		if value, found := strings.CutPrefix(field, "attempt="); found && text == "" {
+			text = value
+		}
 	}
 	if text == "" {
 		return record, 0, nil
@@ -67,9 +73,10 @@ func identify(r *http.Request) (record string, attempt int, err error) {
 func send(w http.ResponseWriter, r *http.Request, a scenario.Answer, phase string) {
 	switch a.Do {
 	case scenario.Refuse: // the call was on its way when the port was closed
-		panic(http.ErrAbortHandler)
+		abort()
 	case scenario.Hang:
 		<-r.Context().Done()
+		abort()
 	case scenario.Reset:
 		reset(w)
 	case scenario.Drip:
@@ -94,7 +101,7 @@ const slow = "This answer takes its time, or never comes to its end at all...\n"
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler)
+		abort()
 	}
 	defer conn.Close()
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(slow), slow[:len(slow)/2])
@@ -109,7 +116,7 @@ func drip(w http.ResponseWriter, r *http.Request, over time.Duration) {
 	flush := http.NewResponseController(w).Flush
 	for i := range len(slow) {
 		if flush() != nil || !wait(r.Context(), over/time.Duration(len(slow))) {
-			return
+			abort()
 		}
 		_, _ = io.WriteString(w, slow[i:i+1])
 	}

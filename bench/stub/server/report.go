@@ -90,6 +90,9 @@ func (p PhaseReport) String() string {
 }
 
 func (p PhaseReport) outcomes() string {
+	if len(p.Outcomes) == 0 {
+		return "-"
+	}
 	var parts []string
 	for _, outcome := range slices.Sorted(maps.Keys(p.Outcomes)) {
 		parts = append(parts, fmt.Sprintf("%s %d", outcome, p.Outcomes[outcome]))
