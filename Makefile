@@ -1,0 +1,41 @@
+# The commands of this repository. `make test` is what a change must pass, and what .ci/run runs.
+
+GO          ?= go
+STATICCHECK  = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOTESTSUM    = $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --format-hide-empty-pkg
+FUZZTIME    ?= 20s
+
+.DEFAULT_GOAL := help
+.PHONY: help test quick lint fmt fuzz bench demo
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: lint ## everything: lint, then all tests with the race detector, real Kafka and Redis included; lists what it had to skip
+	@scripts/need-servers
+	$(GOTESTSUM) -- -race -timeout 12m ./...
+
+quick: ## all tests that need no real server
+	$(GOTESTSUM) --hide-summary skipped -- -race -short ./...
+
+lint: ## formatting, go vet, staticcheck
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted (make fmt):"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(STATICCHECK) ./...
+
+fmt: ## format all code
+	gofmt -w .
+
+fuzz: ## each fuzz test for FUZZTIME (20s)
+	@grep -rlE '^func Fuzz' --include='*_test.go' . | while read -r file; do \
+		grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | while read -r _ name; do \
+			echo "$$name in $$file"; \
+			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+bench: ## the benchmark, against an embedded broker
+	$(GO) run ./bench
+
+demo: ## the demo: an outage, in half a minute
+	$(GO) run ./cmd/demo
