@@ -122,12 +122,3 @@ func TestABrokerThatCannotStartSaysWhy(t *testing.T) {
 		t.Errorf("the error does not name the setting: %v", err)
 	}
 }
-
-func TestCloseRemovesKafka(t *testing.T) {
-	k := StartKafka(t, 1)
-	pid := k.Brokers()[0].process.cmd.Process.Pid
-	Must(t, k.Close())
-	if exists(k.folder.path) || groupLives(pid) {
-		t.Errorf("left behind: process %v, folder %v", groupLives(pid), exists(k.folder.path))
-	}
-}

@@ -2,14 +2,13 @@ package servers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"testing"
 	"time"
-
-	"errors"
 )
 
 // echo is a server that says back each line.
@@ -102,15 +101,16 @@ func TestProxyHangs(t *testing.T) {
 func TestProxyDelays(t *testing.T) {
 	p := StartProxy(t, echo(t))
 	c := connect(t, p)
-	Must(t, p.Delay(time.Second))
-	Must(t, p.Delay(200*time.Millisecond)) // takes the place of the second
+	Must(t, p.Delay(time.Hour))
+	Must(t, p.Delay(200*time.Millisecond)) // takes the place of the hour
 	for _, c := range []*client{c, connect(t, p)} {
-		if took, err := c.ask(time.Minute); err != nil || took < 200*time.Millisecond || took > time.Second {
+		if took, err := c.ask(time.Minute); err != nil || took < 200*time.Millisecond {
 			t.Errorf("answer after %s, %v; want 200ms", took, err)
 		}
 	}
+	Must(t, p.Delay(time.Hour))
 	Must(t, p.Restore())
-	if took, err := c.ask(time.Minute); err != nil || took >= 200*time.Millisecond {
+	if took, err := c.ask(time.Minute); err != nil {
 		t.Errorf("after Restore: answer after %s, %v", took, err)
 	}
 }
