@@ -45,7 +45,8 @@ func (k *committer) run() {
 func (k *committer) commit() {
 	offsets, err := k.c.client.Commit()
 	if code(err) == kafka.ErrNoOffset {
-		return // nothing new: a normal answer
+		k.confirm()
+		return
 	}
 	now := time.Now()
 	if err == nil {
@@ -67,6 +68,25 @@ func (k *committer) commit() {
 			k.failed = now
 			k.c.tell(observe.Event{Kind: observe.CommitFailed, Err: err})
 		}
+	}
+}
+
+// confirm is for "nothing to commit": a normal answer, save where somebody waits for an acknowledgement that the client's own commit (enable.auto.commit)
+// has got instead of us.
+func (k *committer) confirm() {
+	var open []kafka.TopicPartition
+	k.c.mu.Lock()
+	for p, l := range k.c.lanes {
+		if l.start.wanted || l.part.Storable() > l.acked {
+			open = append(open, toKafka(p, int64(kafka.OffsetInvalid)))
+		}
+	}
+	k.c.mu.Unlock()
+	if len(open) == 0 {
+		return
+	}
+	if offsets, err := k.c.client.Committed(open, int(lookUpTimeout.Milliseconds())); err == nil {
+		k.c.acknowledged(offsets)
 	}
 }
 
@@ -99,6 +119,7 @@ func (c *Consumer) acknowledged(offsets []kafka.TopicPartition) {
 			if l == nil {
 				continue
 			}
+			l.acked = max(l.acked, int64(o.Offset))
 			if l.start.wanted && int64(o.Offset) >= l.start.offset {
 				l.start.wanted = false
 				c.desk.Begun(now, l.part)

@@ -72,6 +72,7 @@ type Consumer struct {
 
 	base    context.Context // of the handlers' contexts: Run's values, without its end
 	running atomic.Bool
+	deaf    chan struct{}  // closed when the inbox is not read any more
 	stopped chan struct{}  // closed when Run returns
 	asking  sync.WaitGroup // goroutines that ask the broker something
 
@@ -176,6 +177,7 @@ func assemble(client Client, cfg Config, letters deadLetters) *Consumer {
 		owner:   cfg.Instance + "/" + strconv.FormatUint(rand.Uint64(), 36),
 		desk:    decide.New(decide.Settings{Strategy: cfg.Strategy, CrashLimit: cfg.CrashLimit, Pending: cfg.PendingLetters}),
 		lanes:   map[partition]*lane{},
+		deaf:    make(chan struct{}),
 		stopped: make(chan struct{}),
 		inbox:   make(chan func(), 64),
 		logs:    clientlog.New(cfg.Logger, "kafka client"),

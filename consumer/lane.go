@@ -60,8 +60,9 @@ type lane struct {
 	asideFull   bool
 	stored      int64 // the offset that was stored last
 	start       start
-	paused      bool // what should be
-	leaked      bool // a record came all the same
+	acked       int64 // the highest commit that was acknowledged; guarded by Consumer.mu
+	paused      bool  // what should be
+	leaked      bool  // a record came all the same
 	tellAgain   bool
 	full        bool // backpressure
 	lookingUp   bool // the start is not known yet
@@ -158,6 +159,7 @@ func (l *lane) run() {
 	over := false
 	defer func() {
 		if over {
+			l.c.decide(func(now time.Time) { l.c.desk.Ended(now, l.part) })
 			close(l.ended)
 			return
 		}

@@ -56,6 +56,14 @@ func (c *Consumer) pauseOrResume(tps []kafka.TopicPartition, pause bool) error {
 	return nil
 }
 
+// wish is what an operator wants of a partition. It is called under mu.
+func (c *Consumer) wish(p partition) (paused bool) {
+	if paused, named := c.wished[p]; named {
+		return paused
+	}
+	return c.wishedAll
+}
+
 // named finds the lanes of partitions; all where none is named.
 func (c *Consumer) named(tps []kafka.TopicPartition) ([]*lane, error) {
 	if !c.running.Load() {

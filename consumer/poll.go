@@ -57,8 +57,12 @@ func (c *Consumer) take(ev kafka.Event) {
 		c.clientError(e)
 	case kafka.OAuthBearerTokenRefresh:
 		c.passOn(e)
-	case kafka.OffsetsCommitted, kafka.PartitionEOF:
-		// Our own commits have their answer elsewhere; the end of a partition is nothing to tell.
+	case kafka.OffsetsCommitted:
+		// The client's own commits, with enable.auto.commit: an acknowledgement like any other.
+		if e.Error == nil {
+			c.acknowledged(e.Offsets)
+		}
+	case kafka.PartitionEOF:
 	default:
 		c.passOn(ev)
 	}
@@ -236,10 +240,10 @@ func (c *Consumer) later(f func(), l *lane) {
 	})
 }
 
-// post gives f to the poll goroutine. It never blocks for longer than the consumer lives.
+// post gives f to the poll goroutine; at a shutdown, to nobody.
 func (c *Consumer) post(f func()) {
 	select {
 	case c.inbox <- f:
-	case <-c.stopped:
+	case <-c.deaf:
 	}
 }

@@ -42,7 +42,7 @@ func (c *Consumer) assigned(parts []kafka.TopicPartition) {
 		}
 		l := newLane(c)
 		l.part = c.desk.Assign(p, l)
-		if c.wished[p] || c.wishedAll {
+		if c.wish(p) {
 			c.desk.Pause(l.part)
 		}
 		c.lanes[p] = l

@@ -112,6 +112,7 @@ func (c *Consumer) shutDown() error {
 	began := time.Now()
 	c.tell(observe.Event{Kind: observe.Stopping})
 	c.closing = true
+	close(c.deaf)
 	lanes := make([]*lane, 0, len(c.lanes))
 	for _, l := range c.lanes {
 		lanes = append(lanes, l)

@@ -156,7 +156,13 @@ func (d *Desk) Drop(now time.Time, p *Part) {
 	d.everyone(now)
 }
 
-// returned takes the end of a call whose partition is gone: its successor may call now.
+// Ended tells that the lane of p is over: whatever it called has returned, and its successor may call now.
+func (d *Desk) Ended(now time.Time, p *Part) {
+	if p.gone {
+		d.returned(now, p)
+	}
+}
+
 func (d *Desk) returned(now time.Time, p *Part) {
 	p.phase = Empty
 	if d.orphans[p.ID] == p {

@@ -170,7 +170,9 @@ func (d *Desk) begin(now time.Time, p *Part, probe bool) {
 	if probe {
 		p.call.Stamp = p.scope.Breaker.Probe()
 		p.scope.next = time.Time{}
-		d.tell(now, p.event(observe.Probing))
+		e := p.event(observe.Probing)
+		e.Attempt = p.call.Attempt
+		d.tell(now, e)
 	} else {
 		p.call.Stamp = p.scope.Breaker.Stamp()
 	}

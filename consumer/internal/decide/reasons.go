@@ -45,10 +45,13 @@ func (d *Desk) Reasons(p *Part, hasRecord bool) (all, stopFetch Reason) {
 	if p.dlqStops(d.pending) || p.story.waitsFor == forBudget {
 		all |= ByDLQ
 	}
-	if !p.begun || p.refused != nil {
+	if p.refused != nil {
 		all |= ByStart
 	}
 	stopFetch = all
+	if !p.begun {
+		all |= ByStart // its records wait in the lane meanwhile
+	}
 	if p.heldBack() && p.story.waitsFor != forBudget || p.phase == Stalled {
 		all |= ByHeld
 		if p.phase == Stalled || p.story.verdict != "" || p.story.retryAt.Sub(p.story.failedAt) >= ShortWait {
