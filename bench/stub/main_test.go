@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/breakwater-go/breakwater/bench/stub/server"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestTheExitCodeTellsTheTruth(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(bad, []byte("{\n\"phases\": [{\"nam\": 5}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"help", []string{"-h"}, 0, "outage, poison"},
+		{"unknown flag", []string{"-scenari", "x"}, 2, "-scenari"},
+		{"no flag", []string{"outage.json"}, 2, "given with -scenario"},
+		{"no such scenario", []string{"-scenario", "nope"}, 1, "brownout"},
+		{"bad scenario", []string{"-scenario", bad}, 1, "line 2: phases[0].nam: unknown"},
+		{"port taken", []string{"-addr", taken.Addr().String()}, 1, "whose port is free"},
+		{"control port taken", []string{"-addr", "127.0.0.1:0", "-control", taken.Addr().String()}, 1, "-control"},
+		{"ended", []string{"-addr", "127.0.0.1:0"}, 0, ""},
+		{"report not written", []string{"-addr", "127.0.0.1:0", "-report", filepath.Join(bad, "x")}, 1, "was not written"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			ctx, end := context.WithCancel(t.Context())
+			end()
+			var out, errs output
+			if code := run(ctx, c.args, &out, &errs); code != c.code || !strings.Contains(errs.String(), c.says) {
+				t.Errorf("exit code %d, %s; want %d with %q", code, errs.String(), c.code, c.says)
+			}
+		})
+	}
+}
+
+func TestARun(t *testing.T) {
+	folder := t.TempDir()
+	file, report := filepath.Join(folder, "mine.json"), filepath.Join(folder, "report.json")
+	if err := os.WriteFile(file, []byte(`{"loop": true, "phases": [
+		{"name": "well", "for": "50ms"},
+		{"name": "down", "for": "50ms", "faults": [{"do": 503}], "flapping": {"down": "10ms", "up": "10ms"}},
+		{"name": "gone", "for": "50ms", "faults": [{"do": "refuse"}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	var out, errs output
+	code := make(chan int)
+	go func() {
+		code <- run(ctx, []string{"-scenario", file, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0", "-seed", "99", "-report", report}, &out, &errs)
+	}()
+	control := regexp.MustCompile(`control at (http://\S+)`)
+	wait(t, &out, func(text string) bool { return control.MatchString(text) && strings.Count(text, "down for 50ms") >= 3 })
+	post := func(path string) {
+		t.Helper()
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Post(control.FindStringSubmatch(out.String())[1]+path, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 {
+			t.Fatalf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+	post("/_stub/phase?name=gone")
+	wait(t, &out, func(text string) bool { return strings.Contains(text, "by hand, until the next switch: gone") })
+	post("/_stub/phase?name=well")
+	wait(t, &out, func(text string) bool { return strings.Contains(text, "by hand, until the next switch: well") })
+	stub := regexp.MustCompile(`at (http://\S+)`).FindStringSubmatch(out.String())[1]
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(stub + "/orders/0/17")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	end()
+	if got := <-code; got != 0 || errs.String() != "" {
+		t.Fatalf("exit code %d, %s", got, errs.String())
+	}
+	text := out.String()
+	for _, want := range []string{
+		"mine.json, seed 99, at http://127.0.0.1:",
+		`"well" had no call`,
+		"1 calls in",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	var read server.Report
+	data, err := os.ReadFile(report)
+	if err == nil {
+		err = json.Unmarshal(data, &read)
+	}
+	if err != nil || read.Seed != 99 || len(read.Log) != 1 || read.Log[0].Record != "orders/0/17" || read.Log[0].Outcome != "ok" {
+		t.Errorf("the report is %+v, %v", read, err)
+	}
+	if turns := strings.Count(text, "down for 50ms"); turns > len(read.Spans)/3+2 {
+		t.Errorf("the ups and downs within a phase were said: %d lines for %d spans\n%s", turns, len(read.Spans), text)
+	}
+}
+
+// output is what a run writes, to be read while it runs.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func wait(t *testing.T, out *output, holds func(text string) bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !holds(out.String()) {
+		if time.Now().After(deadline) {
+			t.Fatalf("10 s have passed, and it said only\n%s", out.String())
+		}
+		<-time.After(time.Millisecond)
+	}
+}
