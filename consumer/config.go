@@ -181,7 +181,7 @@ func (c Config) withDefaults() Config {
 		c.CrashLimit = defaultCrashLimit
 	}
 	if c.Instance == "" {
-		c.Instance = instance(c.Kafka)
+		c.Instance = instanceName(c.Kafka)
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()

@@ -76,7 +76,7 @@ func maxPollInterval(m *kafka.ConfigMap) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-func instance(m *kafka.ConfigMap) string {
+func instanceName(m *kafka.ConfigMap) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"
