@@ -30,7 +30,7 @@ type Config struct {
 	// Kafka is the client's configuration. New calls Prepare on a copy of it; for Wrap it is the map that the client was made from.
 	Kafka *kafka.ConfigMap
 
-	// Topics to subscribe to. A name that begins with ^ is a regular expression, as in librdkafka; then DLQ.Topic has to be set.
+	// Topics to subscribe to. A name that begins with ^ is a regular expression, as in librdkafka; it must not match its own DLQ.
 	Topics []string
 
 	Handler Handler
@@ -78,8 +78,8 @@ type Config struct {
 	// Observers are told what happened, after the logger.
 	Observers []observe.Observer
 
-	// OnEvent gets what the client says through Poll and is not ours: statistics, errors, OAUTHBEARER token refreshes. It runs on the poll goroutine:
-	// it must not block.
+	// OnEvent gets what the client says through Poll and is not ours: statistics, errors, OAUTHBEARER token refreshes; and what the DLQ's producer says, unless
+	// DLQ.OnEvent is set. It runs on the poll goroutine, or on the producer's: it must not block.
 	OnEvent func(kafka.Event)
 
 	// OnRebalance is told of kafka.AssignedPartitions and kafka.RevokedPartitions, after the assignment was carried out. It runs on the poll goroutine:
@@ -118,9 +118,7 @@ func (c *Config) Validate() error {
 		switch {
 		case t == "":
 			wrong("Topics[%d] is empty", i)
-		case t[0] == '^' && c.DLQ.Topic == "":
-			wrong("Topics[%d] is a regular expression, %q: set DLQ.Topic, since the DLQ of a topic that is not known yet can't be checked", i, t)
-		case c.DLQ.TopicFor(t) == t:
+		case t[0] != '^' && c.DLQ.TopicFor(t) == t:
 			wrong("Topics[%d]: the DLQ of %q is the topic itself; set another DLQ.Topic", i, t)
 		}
 	}
@@ -185,6 +183,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
+	}
+	if c.DLQ.OnEvent == nil {
+		c.DLQ.OnEvent = c.OnEvent
 	}
 	return c
 }
