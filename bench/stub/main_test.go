@@ -126,6 +126,32 @@ func TestARun(t *testing.T) {
 	}
 }
 
+func TestALostPortIsExitCode1(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "gone.json")
+	if err := os.WriteFile(file, []byte(`{"phases": [{"name": "gone", "for": "1h", "faults": [{"do": "refuse"}]}, {"name": "well"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs output
+	code := make(chan int)
+	go func() {
+		code <- run(t.Context(), []string{"-scenario", file, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0"}, &out, &errs)
+	}()
+	control := regexp.MustCompile(`control at (http://\S+)`)
+	wait(t, &out, control.MatchString)
+	thief, err := net.Listen("tcp", regexp.MustCompile(`at http://(\S+)`).FindStringSubmatch(out.String())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer thief.Close()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if resp, err := client.Post(control.FindStringSubmatch(out.String())[1]+"/_stub/phase?name=well", "", nil); err == nil {
+		resp.Body.Close()
+	}
+	if got := <-code; got != 1 || !strings.Contains(errs.String(), "can't be opened again") {
+		t.Errorf("exit code %d, %s", got, errs.String())
+	}
+}
+
 // output is what a run writes, to be read while it runs.
 type output struct {
 	mu   sync.Mutex

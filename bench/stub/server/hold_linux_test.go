@@ -9,7 +9,8 @@ import (
 
 // A port that is closed is given to nobody who doesn't insist: a socket that does not say SO_REUSEADDR stands for one that asks for any port.
 func TestAClosedPortIsKept(t *testing.T) {
-	stub := start(t, `{"phases": [{"name": "gone", "for": "1h", "faults": [{"do": "refuse"}]}, {"name": "well"}]}`)
+	stub := start(t, `{"phases": [{"name": "well", "for": "1h"}, {"name": "gone", "faults": [{"do": "refuse"}]}]}`)
+	switchTo(t, stub, "gone")
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -177,6 +178,25 @@ func TestARefusingPhaseRefusesForReal(t *testing.T) {
 	}
 	until(t, "the call is over", func() bool { return stub.Summary().InFlight == 0 })
 	wantOutcomes(t, stub, map[string]int{"ok": 21, Gone: 1})
+}
+
+// Whoever hears of the turn to a phase that refuses, or away from it, finds the port closed: no call is answered on the wrong side of a turn.
+func TestThePortIsClosedWhenAClosedPhaseBeginsAndEnds(t *testing.T) {
+	stub := start(t, `{"phases": [{"name": "well", "for": "1h"}, {"name": "gone", "faults": [{"do": "refuse"}]}]}`)
+	turns := 0
+	defer stub.OnTurn(func(s Span) {
+		if turns++; turns == 1 {
+			return // it runs already
+		}
+		if _, err := net.Dial("tcp", strings.TrimPrefix(stub.URL(), "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("at the turn to %v a connection got %v", s, err)
+		}
+	})()
+	switchTo(t, stub, "gone")
+	switchTo(t, stub, "well")
+	if turns != 3 {
+		t.Errorf("%d turns", turns)
+	}
 }
 
 func TestAScenarioMayBeginClosed(t *testing.T) {
@@ -498,6 +518,74 @@ func TestControlAtAnotherAddressGoesOnWhileThePortIsClosed(t *testing.T) {
 	}
 }
 
+// net/http doesn't notice that the caller has gone where he had already sent his next request.
+func TestCloseEndsACallWhoseCallerHasSentTheNext(t *testing.T) {
+	stub := start(t, `{"phases": [{"name": "p", "faults": [{"do": "hang"}]}]}`)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(stub.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const request = "GET /a HTTP/1.1\r\nHost: stub\r\n\r\n"
+	fmt.Fprint(conn, request)
+	until(t, "the call is in", func() bool { return stub.Summary().InFlight == 1 })
+	fmt.Fprint(conn, request)
+	closed := make(chan struct{})
+	go func() { stub.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the stub does not end")
+	}
+}
+
+func TestACallThatIsCutGetsNoAnswer(t *testing.T) {
+	for _, phase := range []string{`"faults": [{"do": "hang"}]`, `"latency": "1h"`, `"faults": [{"do": "drip", "over": "1h"}]`, `"faults": [{"do": "refuse"}]`} {
+		s := &Server{scenario: scenario.MustParse(`{"phases": [{"name": "p", ` + phase + `}]}`)}
+		s.book = newBook(s.scenario)
+		s.book.turn(scenario.Moment{Down: true}, false)
+		ctx, cut := context.WithCancel(context.Background())
+		cut()
+		r, _ := http.NewRequestWithContext(ctx, "GET", "/a", http.NoBody)
+		func() {
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Errorf("%s: the handler ended with %v, and net/http answers 200 then", phase, got)
+				}
+			}()
+			s.ServeHTTP(&recorder{header: http.Header{}}, r)
+		}()
+		if r := s.Summary(); r.Calls != 1 || r.InFlight != 0 {
+			t.Errorf("%s: %v", phase, r)
+		}
+	}
+}
+
+func TestTheBookIsClosedWhenTheLastCallHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBook(scenario.MustParse(`{"phases": [{"name": "p"}]}`))
+		b.turn(scenario.Moment{}, false)
+		first, _ := b.arrive("a", 1)
+		second, _ := b.arrive("b", 1)
+		closed := false
+		go func() { b.close(); closed = true }()
+		for _, v := range []visit{first, second} {
+			synctest.Wait()
+			if closed {
+				t.Fatal("it was closed while a call was in it")
+			}
+			if _, open := b.arrive("c", 1); open {
+				t.Error("it let a call in while it was closing")
+			}
+			b.leave(v, "ok")
+		}
+		synctest.Wait()
+		if !closed {
+			t.Error("it was not closed when the last call had left")
+		}
+	})
+}
+
 func TestCloseEndsRunningCallsAndIsSaidTwice(t *testing.T) {
 	stub := start(t, `{"phases": [{"name": "p", "faults": [{"do": "hang"}]}]}`)
 	answered := make(chan error, 3)
@@ -668,7 +756,7 @@ func status(ctx context.Context, c *http.Client, stub *Server, record string, at
 	if attempt > 0 {
 		url += fmt.Sprintf("?attempt=%d", attempt)
 	}
-	req, err := http.NewRequestWithContext(ctx, "POST", url, nil)
+	req, err := http.NewRequestWithContext(ctx, "POST", url, strings.NewReader("a body"))
 	if err != nil {
 		return 0, err
 	}
