@@ -65,7 +65,7 @@ type Record struct {
 }
 
 func (r Record) id() attempts.Record {
-	return attempts.Record{Offset: r.Offset, Timestamp: r.Timestamp}
+	return attempts.NewRecord(r.Offset, r.Timestamp)
 }
 
 // Call is one permission to call the handler. A call that a lane began while its partition was calm has no number.
