@@ -22,7 +22,7 @@ const (
 type field struct {
 	name     string
 	required bool // written although it is empty
-	write    func(*Info) string
+	write    func(to []byte, i *Info) []byte
 	read     func(*Info, string) error
 }
 
@@ -48,12 +48,15 @@ var fields = []field{
 	text("REFERENCE", false, func(i *Info) *string { return &i.Reference }),
 }
 
-// block writes i as headers.
+// block writes i as headers, all values into one buffer.
 func block(i Info) []kafka.Header {
 	b := make([]kafka.Header, 1, 1+len(fields))
+	buf := make([]byte, 0, 512)
 	for _, f := range fields {
-		if s := f.write(&i); s != "" || f.required {
-			b = append(b, kafka.Header{Key: f.name, Value: []byte(s)})
+		start := len(buf)
+		buf = f.write(buf, &i)
+		if len(buf) > start || f.required {
+			b = append(b, kafka.Header{Key: f.name, Value: buf[start:len(buf):len(buf)]})
 		}
 	}
 	b[0] = kafka.Header{Key: opener, Value: fmt.Appendf(nil, version, len(b)-1)}
@@ -96,13 +99,13 @@ func parse(b []kafka.Header) (i Info, ok bool) {
 
 func text[T ~string](name string, required bool, at func(*Info) *T) field {
 	return field{name, required,
-		func(i *Info) string { return string(*at(i)) },
+		func(to []byte, i *Info) []byte { return append(to, *at(i)...) },
 		func(i *Info, s string) error { *at(i) = T(s); return nil }}
 }
 
 func number[T int | int32 | int64](name string, at func(*Info) *T) field {
 	return field{name, true,
-		func(i *Info) string { return strconv.FormatInt(int64(*at(i)), 10) },
+		func(to []byte, i *Info) []byte { return strconv.AppendInt(to, int64(*at(i)), 10) },
 		func(i *Info, s string) error {
 			n, err := strconv.ParseInt(s, 10, 64)
 			*at(i) = T(n) // one that T can't hold is written otherwise than it was read
@@ -110,29 +113,29 @@ func number[T int | int32 | int64](name string, at func(*Info) *T) field {
 		}}
 }
 
-func instant(name string, format func(time.Time) string, parse func(string) (time.Time, error), at func(*Info) *time.Time) field {
+func instant(name string, write func([]byte, time.Time) []byte, parse func(string) (time.Time, error), at func(*Info) *time.Time) field {
 	return field{name, false,
-		func(i *Info) string {
+		func(to []byte, i *Info) []byte {
 			if at(i).IsZero() {
-				return ""
+				return to
 			}
-			return format(*at(i))
+			return write(to, *at(i))
 		},
 		func(i *Info, s string) (err error) { *at(i), err = parse(s); return err }}
 }
 
-func millis(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+func millis(to []byte, t time.Time) []byte { return strconv.AppendInt(to, t.UnixMilli(), 10) }
 
 func parseMillis(s string) (time.Time, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return time.UnixMilli(n).UTC(), err
 }
 
-func rfc3339(t time.Time) string {
+func rfc3339(to []byte, t time.Time) []byte {
 	if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
-		return "" // no RFC 3339 for it
+		return to // no RFC 3339 for it
 	}
-	return t.Format("2006-01-02T15:04:05.000Z07:00")
+	return t.AppendFormat(to, "2006-01-02T15:04:05.000Z07:00")
 }
 
 func parseRFC3339(s string) (time.Time, error) {

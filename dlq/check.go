@@ -26,30 +26,38 @@ const checkTimeout = 30 * time.Second
 // Check says whether the DLQ of every source is there and fit to take dead letters, and creates what is missing where Create is set.
 // A source that begins with '^' is a pattern, as in a subscription, and stands for the topics that match it now.
 //
-// It refuses, with all mistakes at once, a DLQ that does not exist (ErrTopicMissing) or may not be seen (ErrUnauthorized), that is
-// or matches a source itself, and that is compacted. A DLQ that takes smaller records than its source, forgets them sooner,
+// It refuses, with all mistakes at once, a DLQ that does not exist (ErrTopicMissing), may not be seen or written to
+// (ErrUnauthorized), is a source itself, or is compacted. A DLQ that takes smaller records than its source, forgets them sooner,
 // or has its own idea of their time is a warning in the log, and so is a broker that does not show us the configuration. Without an
 // answer from a broker Check fails when ctx ends, after 30 seconds at most.
 func (w *Writer) Check(ctx context.Context, sources []string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	defer context.AfterFunc(w.life, cancel)()
-	return w.main.use(func(c *client) error {
+	err := w.main.use(func(c *client) error {
 		admin, err := kafka.NewAdminClientFromProducer(c.Producer)
 		if err != nil {
 			return fmt.Errorf("dlq: the DLQ could not be checked: %w", err)
 		}
 		defer admin.Close()
 		k := checker{ctx: ctx, cfg: w.cfg, log: w.log, admin: admin}
-		if err := k.check(sources); err != nil {
-			if code := kafkaCode(err); ctx.Err() != nil || code == kafka.ErrTimedOut || code == kafka.ErrTransport {
-				return fmt.Errorf("dlq: the DLQ could not be checked, since no broker answered in time; see that the brokers can be reached and that this client may connect: %w",
-					errors.Join(err, c.lastTrouble()))
-			}
-			return err
+		err = k.check(sources)
+		if code := kafkaCode(err); err != nil && (ctx.Err() != nil || code == kafka.ErrTimedOut || code == kafka.ErrTransport) {
+			return fmt.Errorf("dlq: the DLQ could not be checked, since no broker answered in time; see that the brokers can be reached and that this client may connect: %w",
+				errors.Join(err, c.lastTrouble()))
 		}
-		return nil
+		if fatal := c.GetFatalError(); err == nil && fatal != nil { // as where we may not be idempotent
+			return failed(fatal)
+		}
+		return err
 	})
+	switch {
+	case w.life.Err() != nil:
+		return fmt.Errorf("dlq: the check was cut short: %w", ErrClosed)
+	case errors.Is(err, errReplaced):
+		return explain(w.cfg.TopicFor(strings.Join(sources, ", ")), err)
+	}
+	return err
 }
 
 type checker struct {
@@ -148,16 +156,20 @@ func (k checker) resolve(sources []string) (patterns []*regexp.Regexp, names []s
 	return patterns, slices.Compact(names), nil
 }
 
-// describe asks how many partitions the topics have, and what speaks against each. It creates nothing, whatever the
-// brokers' auto.create.topics.enable says.
+// describe asks how many partitions the topics have, and what speaks against writing to each. It creates nothing, whatever
+// the brokers' auto.create.topics.enable says.
 func (k checker) describe(topics []string) (partitions map[string]int, problems map[string]kafka.Error, err error) {
-	res, err := k.admin.DescribeTopics(k.ctx, kafka.NewTopicCollectionOfTopicNames(topics), kafka.SetAdminRequestTimeout(k.left()))
+	res, err := k.admin.DescribeTopics(k.ctx, kafka.NewTopicCollectionOfTopicNames(topics),
+		kafka.SetAdminRequestTimeout(k.left()), kafka.SetAdminOptionIncludeAuthorizedOperations(true))
 	if err != nil {
 		return nil, nil, fmt.Errorf("dlq: the topics could not be described: %w", err)
 	}
 	partitions, problems = map[string]int{}, map[string]kafka.Error{}
 	for _, d := range res.TopicDescriptions {
 		partitions[d.Name], problems[d.Name] = len(d.Partitions), d.Error
+		if may := d.AuthorizedOperations; d.Error.Code() == kafka.ErrNoError && len(may) > 0 && !slices.Contains(may, kafka.ACLOperationWrite) {
+			problems[d.Name] = kafka.NewError(kafka.ErrTopicAuthorizationFailed, "Write is not permitted", false)
+		}
 	}
 	return partitions, problems, nil
 }

@@ -117,7 +117,7 @@ func (l Letter) cleaned(redact func(string) string) Letter {
 	for _, text := range []*string{&l.Reason, &l.ErrorMessage, &l.FirstErrorMessage, &l.Stack} {
 		*text = printable(redacted(redact, *text))
 	}
-	l.ErrorClass = cut(oneLine(l.ErrorClass), 256)
+	l.ErrorClass = cut(oneLine(printable(l.ErrorClass)), 256)
 	return l
 }
 

@@ -1,7 +1,6 @@
 package dlq
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -159,7 +158,10 @@ func (c *client) settle(a *answer, err error) {
 func (c *client) explained(err error) error {
 	switch kafkaCode(err) {
 	case kafka.ErrPurgeQueue, kafka.ErrPurgeInflight, kafka.ErrFatal:
-		return cmp.Or(c.end, errReplaced)
+		if c.end != nil {
+			return c.end
+		}
+		return failed(c.GetFatalError())
 	case kafka.ErrMsgTimedOut:
 		if c.trouble != nil && time.Since(c.since) < time.Minute {
 			return fmt.Errorf("%w: %w", c.trouble, err)
@@ -178,6 +180,14 @@ func (c *client) note(e kafka.Error) {
 	c.since = time.Now()
 }
 
+// failed is the error of the letters whose producer failed for good.
+func failed(cause error) error {
+	if cause == nil {
+		return errReplaced
+	}
+	return fmt.Errorf("%w: %w", errReplaced, cause)
+}
+
 func (c *client) lastTrouble() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,11 +202,11 @@ func (p *producer) replace(dead *client, cause kafka.Error) {
 		return
 	}
 	p.log.Error("dlq: the producer failed and is replaced; letters that it did not get acknowledged are written again", zap.Error(cause))
-	p.client, p.why = nil, fmt.Errorf("%w: %w", errReplaced, cause)
+	p.client, p.why = nil, failed(cause)
 	p.wg.Add(2)
 	go func() {
 		defer p.wg.Done()
-		dead.retire(fmt.Errorf("%w: %w", errReplaced, cause))
+		dead.retire(failed(cause))
 	}()
 	go func() {
 		defer p.wg.Done()

@@ -38,8 +38,8 @@ func printable(text string) string {
 	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
 }
 
-// oneLine is printable text without line breaks and runs of blanks.
-func oneLine(text string) string { return strings.Join(strings.Fields(printable(text)), " ") }
+// oneLine is text without line breaks and runs of blanks.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // cut shortens text to at most limit bytes, between two runes, and marks it where there is room for a mark.
 func cut(text string, limit int) string {

@@ -116,7 +116,7 @@ func (w *Writer) Write(l Letter, done func(error)) {
 		via:    w.main,
 		done:   done,
 	}
-	err := checkTopicName(s.topic) // the client panics on some
+	err := checkTopicName(s.topic)
 	if err == nil {
 		err = w.hand(s)
 	}
