@@ -216,6 +216,46 @@ func Redis(t testing.TB) (addr string) {
 	return StartRedis(t).Addr
 }
 
+// sharedRedis starts the one server of this process at its first call, sharedRedisCluster the one cluster.
+var (
+	sharedRedis = sync.OnceValues(func() (*RedisServer, error) {
+		s, err := NewRedis(context.Background())
+		if err == nil {
+			untilEnd(s)
+		}
+		return s, err
+	})
+	sharedRedisCluster = sync.OnceValues(func() ([]*RedisServer, error) {
+		nodes, err := NewRedisCluster(context.Background())
+		for _, n := range nodes {
+			untilEnd(n)
+		}
+		return nodes, err
+	})
+)
+
+// SharedRedis returns the address of the server that all tests of the process share. They give their keys names of their own,
+// and leave the server running. It is stopped by [Main], or with the process.
+func SharedRedis(t testing.TB) (addr string) {
+	t.Helper()
+	Real(t)
+	s, err := sharedRedis()
+	Must(t, err)
+	return s.Addr
+}
+
+// SharedRedisCluster is [SharedRedis] with a cluster of three.
+func SharedRedisCluster(t testing.TB) (addrs []string) {
+	t.Helper()
+	Real(t)
+	nodes, err := sharedRedisCluster()
+	Must(t, err)
+	for _, n := range nodes {
+		addrs = append(addrs, n.Addr)
+	}
+	return addrs
+}
+
 // StartRedisCluster starts a cluster of three for one test and stops it when the test ends.
 func StartRedisCluster(t testing.TB) []*RedisServer {
 	t.Helper()
