@@ -151,28 +151,26 @@ func (m *MemoryStore) Release(_ context.Context, group, owner string, ps []Parti
 
 // merge decides what stands when own is written over old, as Save says. It is the rule of saveScript.
 func (old *kept) merge(own *kept) *kept {
-	a, b := &old.entry, &own.entry
-	sameStage := a.Attempts == b.Attempts && a.Noted == b.Noted
-	if sameStage && b.Wait <= a.Wait {
-		b.Wait, own.start = a.Wait, old.start
+	same := own.entry.Attempts == old.entry.Attempts && own.entry.Noted == old.entry.Noted
+	if same && own.entry.Wait <= old.entry.Wait {
+		own.entry.Wait, own.start = old.entry.Wait, old.start
 	}
-	if !a.FirstFailed.IsZero() && (b.FirstFailed.IsZero() || !b.FirstFailed.Before(a.FirstFailed)) {
-		b.FirstFailed, b.FirstError = a.FirstFailed, a.FirstError
+	if first := old.entry.FirstFailed; own.entry.FirstFailed.IsZero() || !first.IsZero() && !first.After(own.entry.FirstFailed) {
+		own.entry.FirstFailed, own.entry.FirstError = first, old.entry.FirstError
 	}
-	if !b.replaces(*a) {
-		stands := *old
-		if sameStage {
-			stands.entry.Wait, stands.start = b.Wait, own.start
+	if own.entry.replaces(old.entry) {
+		if own.fresh {
+			own.before = &kept{record: old.record, entry: old.entry, start: old.start, write: old.write}
 		}
-		stands.write = own.write
-		return &stands
+		return own
 	}
-	if own.fresh {
-		before := *old
-		before.before, before.fresh = nil, false
-		own.before = &before
+	stands := *old
+	stands.write = own.write
+	stands.entry.FirstFailed, stands.entry.FirstError = own.entry.FirstFailed, own.entry.FirstError
+	if same {
+		stands.entry.Wait, stands.start = own.entry.Wait, own.start
 	}
-	return own
+	return &stands
 }
 
 // remaining is the entry with what is left of its wait now.

@@ -146,10 +146,10 @@ func readClaim(val any) (loaded Loaded, strange []string, ok bool) {
 	if !ok || len(answer) != 3 {
 		return loaded, nil, false
 	}
-	now, isNumber := answer[0].(int64)
+	now, isClock := clock(answer[0])
 	foreign, isFlag := answer[1].(int64)
 	fields, isHash := answer[2].([]any)
-	if !isNumber || !isFlag || !isHash || len(fields)%2 != 0 {
+	if !isClock || !isFlag || !isHash || len(fields)%2 != 0 {
 		return loaded, nil, false
 	}
 	loaded = Loaded{Entries: make(map[Record]Entry, len(fields)/2), ForeignMark: foreign == 1}
@@ -179,10 +179,16 @@ func readSave(r Record, val any) (Entry, bool) {
 	if !ok || len(answer) != 2 {
 		return Entry{}, false
 	}
-	now, isNumber := answer[0].(int64)
+	now, isClock := clock(answer[0])
 	text, isText := answer[1].(string)
 	record, stands, isEntry := decode(r.Offset, text, now)
-	return stands, isNumber && isText && isEntry && record == NewRecord(r.Offset, r.Timestamp)
+	return stands, isClock && isText && isEntry && record == NewRecord(r.Offset, r.Timestamp)
+}
+
+// clock reads the store's clock, in milliseconds.
+func clock(val any) (now int64, ok bool) {
+	now, ok = val.(int64)
+	return now, ok && 0 <= now && now <= lastInstant
 }
 
 // faults are errors of single keys, told as the first of them and a number.

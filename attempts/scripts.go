@@ -26,14 +26,16 @@ const retention = 30 * 24 * time.Hour
 var claimScript = script(`
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local owner = redis.call('HGET', KEYS[1], 'owner')
+local mark = redis.call('HMGET', KEYS[1], 'owner', 'guard')
+local owner, guard = mark[1], mark[2]
 if owner and owner ~= ARGV[1] then
-  redis.call('HSET', KEYS[1], 'guard', ARGV[1])
+  guard = ARGV[1]
+  redis.call('HSET', KEYS[1], 'guard', guard)
 end
 redis.call('HSET', KEYS[1], 'owner', ARGV[1])
 redis.call('PEXPIRE', KEYS[1], $RETENTION)
 local foreign = 0
-if redis.call('HGET', KEYS[1], 'guard') == ARGV[1] then foreign = 1 end
+if guard == ARGV[1] then foreign = 1 end
 return {now, foreign, redis.call('HGETALL', KEYS[1])}
 `)
 
@@ -50,13 +52,16 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local own = cjson.decode(ARGV[2])
 own.at = t[1] * 1000 + math.ceil(t[2] / 1000)
 local old = read(redis.call('HGET', KEYS[1], ARGV[1]), own.id)
-local stands = own
+local stands, was = own, ''
 if old then
+  local taken = old.was
+  old.was = nil
+  was = cjson.encode(old)
   local same = own.attempts == old.attempts and own.noted == old.noted
   if same and own.wait <= old.wait then
     own.wait, own.at = old.wait, old.at
   end
-  if old.first > 0 and (own.first == 0 or own.first >= old.first) then
+  if own.first == 0 or (old.first > 0 and old.first <= own.first) then
     own.first, own.firstError = old.first, old.firstError
   end
   local replaces
@@ -64,17 +69,13 @@ if old then
   elseif own.noted ~= old.noted then replaces = old.noted
   else replaces = own.verdict ~= '' and old.verdict == '' end
   if not replaces then
-    if same then old.wait, old.at = own.wait, own.at end
     stands = old
+    stands.was = taken
+    stands.first, stands.firstError = own.first, own.firstError
+    if same then stands.wait, stands.at = own.wait, own.at end
   end
 end
-if stands == own and own.noted then
-  own.was = ''
-  if old then
-    old.was = nil
-    own.was = cjson.encode(old)
-  end
-end
+if stands == own and own.noted then own.was = was end
 local text = cjson.encode(stands)
 redis.call('HSET', KEYS[1], ARGV[1], text)
 redis.call('PEXPIRE', KEYS[1], $RETENTION)
