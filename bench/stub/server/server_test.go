@@ -441,7 +441,7 @@ func TestWhoACallIsAbout(t *testing.T) {
 		}
 	}
 	stub := start(t, `{"phases": [{"name": "p"}]}`)
-	if code, _ := request(t, "GET", stub.URL()+"/a?attempt=x"); code != 400 || stub.Summary().Calls != 0 {
+	if code, _ := ask(t, "GET", stub.URL()+"/a?attempt=x"); code != 400 || stub.Summary().Calls != 0 {
 		t.Errorf("a bad attempt got %d and counted %d calls", code, stub.Summary().Calls)
 	}
 }
@@ -466,7 +466,7 @@ func TestControl(t *testing.T) {
 		{"GET", "/charge/orders/0/1", 200, "ok"},
 	}
 	for _, s := range steps {
-		status, body := request(t, s.method, stub.URL()+s.path)
+		status, body := ask(t, s.method, stub.URL()+s.path)
 		body = regexp.MustCompile(`from \S+ on`).ReplaceAllString(body, "from 0s on")
 		if status != s.status || !strings.Contains(body, s.says) {
 			t.Errorf("%s %s: got %d %s; want %d with %q", s.method, s.path, status, body, s.status, s.says)
@@ -474,7 +474,7 @@ func TestControl(t *testing.T) {
 	}
 
 	var read Report
-	_, body := request(t, "GET", stub.URL()+"/_stub/report")
+	_, body := ask(t, "GET", stub.URL()+"/_stub/report")
 	if err := json.Unmarshal([]byte(body), &read); err != nil {
 		t.Fatal(err)
 	}
@@ -486,7 +486,7 @@ func TestControl(t *testing.T) {
 	if !reflect.DeepEqual(read, want) || len(read.Log) != 2 {
 		t.Errorf("the report came as\n%+v\nand is\n%+v", read, want)
 	}
-	if _, body := request(t, "GET", stub.URL()+"/_stub/report?log=0"); strings.Contains(body, `"log"`) {
+	if _, body := ask(t, "GET", stub.URL()+"/_stub/report?log=0"); strings.Contains(body, `"log"`) {
 		t.Errorf("log=0 has the log: %s", body)
 	}
 }
@@ -494,26 +494,26 @@ func TestControl(t *testing.T) {
 func TestControlAtAnotherAddressGoesOnWhileThePortIsClosed(t *testing.T) {
 	stub := start(t, `{"phases": [{"name": "well", "for": "1h"}, {"name": "gone", "faults": [{"do": "refuse"}]}]}`)
 	control := stub.Control()
-	ask := func(method, path string) string {
+	tell := func(method, path string) string {
 		w := &recorder{header: http.Header{}}
 		r, _ := http.NewRequest(method, path, nil)
 		control.ServeHTTP(w, r)
 		return w.String()
 	}
-	if got := ask("POST", "/_stub/phase?name=gone"); !strings.Contains(got, `phase "gone"`) {
+	if got := tell("POST", "/_stub/phase?name=gone"); !strings.Contains(got, `phase "gone"`) {
 		t.Errorf("got %s", got)
 	}
 	if err := call(t.Context(), client(t), stub, "a", 1); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v", err)
 	}
-	if got := ask("GET", "/_stub/report"); !strings.Contains(got, `"phase":"gone"`) {
+	if got := tell("GET", "/_stub/report"); !strings.Contains(got, `"phase":"gone"`) {
 		t.Errorf("got %s", got)
 	}
-	ask("POST", "/_stub/phase?name=well")
+	tell("POST", "/_stub/phase?name=well")
 	if err := call(t.Context(), client(t), stub, "a", 1); err != nil {
 		t.Errorf("got %v", err)
 	}
-	if got := ask("POST", "/charge/a"); !strings.Contains(got, "there is GET /") {
+	if got := tell("POST", "/charge/a"); !strings.Contains(got, "there is GET /") {
 		t.Errorf("the control address took a call: %s", got)
 	}
 }
@@ -530,6 +530,9 @@ func TestCloseEndsACallWhoseCallerHasSentTheNext(t *testing.T) {
 	fmt.Fprint(conn, request)
 	until(t, "the call is in", func() bool { return stub.Summary().InFlight == 1 })
 	fmt.Fprint(conn, request)
+	for range 10 { // by then net/http has seen it
+		ask(t, "GET", stub.URL()+"/")
+	}
 	closed := make(chan struct{})
 	go func() { stub.Close(); close(closed) }()
 	select {
@@ -769,7 +772,7 @@ func status(ctx context.Context, c *http.Client, stub *Server, record string, at
 	return resp.StatusCode, err
 }
 
-func request(t *testing.T, method, url string) (int, string) {
+func ask(t *testing.T, method, url string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)
 	if err != nil {
