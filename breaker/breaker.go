@@ -1,8 +1,10 @@
 // Package breaker decides whether to call at all. sony/gobreaker says when to trip and when to close; a gate, which the
 // strategy's waits set, says when to probe; [Choose] says with which record.
 //
-// A Breaker is a plain state machine: no clock, no goroutine, no I/O. Its caller holds one mutex over every method save Stamp,
-// and passes the instant in.
+// A Breaker is a plain state machine: no goroutine, no I/O, and no clock but gobreaker's own for the window of a ratio. Its caller
+// holds one mutex over every method save Stamp, and passes the instant in. It asks Stamp when a call begins, and tells Success or Fail with that stamp when the call has ended;
+// while the breaker is not closed it begins no call but one at a time, with MayProbe and Probe. What ends without a verdict it does
+// not tell, save that a probe is handed on.
 package breaker
 
 import (
@@ -48,6 +50,7 @@ type Breaker struct {
 	gate    time.Time
 	episode string
 	opened  time.Time
+	shut    time.Time // when gobreaker opened last
 	probing bool
 
 	// stamp holds two counters: changes of state in its upper half, failures of records that were no suspects in its
@@ -148,7 +151,7 @@ func (b *Breaker) Probe() Stamp {
 func (b *Breaker) HandOn() { b.probing = false }
 
 // OpenGate is the operator's "retry now": the one thing that shortens a wait.
-func (b *Breaker) OpenGate(now time.Time) { b.gate = now }
+func (b *Breaker) OpenGate(now time.Time) { b.gate = latest(now, b.shut.Add(shortestGate)) }
 
 // Success takes the success of a call that began at s. It reports whether that closed the breaker: only the probe can.
 func (b *Breaker) Success(s Stamp, probe bool) (closed bool) {
@@ -218,16 +221,20 @@ func (b *Breaker) Fail(s Stamp, probe bool, f Failure) Judgement {
 			panic("breaker: gobreaker stayed half-open after a failed probe")
 		}
 	}
-	// The later wait wins, and a gate never lies in the instant of the failure: gobreaker's own time-out of one nanosecond
-	// has to be over before it is told the next verdict.
+	// The later wait wins.
 	gate := f.RetryAt
 	if f.Alone || gate.IsZero() {
 		gate = f.Now.Add(f.First)
 	}
-	b.gate = latest(b.gate, gate, f.Now.Add(shortestGate))
+	if was == Closed || probe {
+		b.shut = f.Now
+	}
+	b.gate = latest(b.gate, gate, b.shut.Add(shortestGate))
 	return Judgement{Tripped: was == Closed, Failed: was == HalfOpen && b.state == Open}
 }
 
+// shortestGate keeps the gate out of the instant in which gobreaker opened: its own time-out of one nanosecond has to be over
+// before it is told the next verdict, and a clock may be coarse.
 const shortestGate = 10 * time.Nanosecond
 
 func latest(ts ...time.Time) time.Time {

@@ -5,7 +5,7 @@ import "time"
 // Candidate is a lane that has a record, as the choice of the probe sees it.
 type Candidate struct {
 	Callable  bool      // nothing but the breaker, and a wait of its own, keeps the record from being called
-	Witness   bool      // its record has failed and waits for RetryAt; else its record is new
+	Witness   bool      // its record has failed and waits for RetryAt, or is being called again; else its record is new
 	RetryAt   time.Time // not called before, zero for a new record
 	Exhausted bool      // a witness whose strategy has no interval left
 	Called    uint64    // when it was last called, as a counter: the witness's record, or the lane as a probe
