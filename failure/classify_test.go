@@ -185,6 +185,8 @@ func TestClassify(t *testing.T) {
 		{"bad time", timeError(), permanent, "time"},
 		{"bad UTF-8", fmt.Errorf("decode: %w", errors.New("string field contains invalid UTF-8")), permanent, "utf-8"},
 
+		{"UTF-8 only in what wraps", fmt.Errorf("not even invalid UTF-8: %w", statusCoder(503)), transient, "http 503"},
+
 		{"outermost known one wins", fmt.Errorf("%w: %w", statusCoder(503), jsonError("<html>", &number)), transient, "http 503"},
 		{"joined with nothing known", errors.Join(errors.New("?"), statusCoder(400)), permanent, "http 400"},
 		{"its own method panics", &brokenError{}, transient, "*failure_test.brokenError"},

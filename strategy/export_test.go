@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/fsnotify/fsnotify"
 )
 
 // Runs are the intervals of s as they may stand in a file.
@@ -19,10 +21,12 @@ func Runs(s *Strategy) (runs []string) {
 // Jitter is the jitter of s.
 func Jitter(s *Strategy) float64 { return s.jitter }
 
-// WatchBy is Watch with only one of its two ways to be told of a change.
-func WatchBy(ctx context.Context, path string, notified bool) (*Watcher, error) {
-	if notified {
-		return watch(ctx, path, 24*time.Hour, notifications(path))
-	}
-	return watch(ctx, path, pollEvery, nil)
+// WatchByNotifications is Watch without the poll.
+func WatchByNotifications(ctx context.Context, path string) (*Watcher, error) {
+	return watch(ctx, path, 24*time.Hour, notifications(path))
+}
+
+// WatchByPoll is Watch with events in the place of the system's notifications; nil for none.
+func WatchByPoll(ctx context.Context, path string, events <-chan fsnotify.Event) (*Watcher, error) {
+	return watch(ctx, path, pollEvery, hints{events: events, close: func() error { return nil }})
 }

@@ -60,24 +60,33 @@ func Watch(ctx context.Context, path string) (*Watcher, error) {
 	return watch(ctx, path, pollEvery, notifications(path))
 }
 
-// notifications of path's directory: the file itself may be replaced. nil where the system has none to give.
-func notifications(path string) *fsnotify.Watcher {
+// hints say that something in the file's directory has changed.
+type hints struct {
+	events   <-chan fsnotify.Event
+	troubles <-chan error // an overflow, say: what was lost may have been ours
+	close    func() error
+}
+
+// notifications are the hints of the operating system, where it has any to give. They are of the directory, because the
+// file itself may be replaced.
+func notifications(path string) hints {
+	none := hints{close: func() error { return nil }}
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		return nil
+		return none
 	}
 	if err := n.Add(filepath.Dir(path)); err != nil {
 		_ = n.Close()
-		return nil
+		return none
 	}
-	return n
+	return hints{n.Events, n.Errors, n.Close}
 }
 
-// watch is Watch with its two ways to be told given apart; hints may be nil, and are closed at the end.
-func watch(ctx context.Context, path string, every time.Duration, hints *fsnotify.Watcher) (w *Watcher, err error) {
+// watch is Watch with its two ways to be told of a change given apart. It closes the hints at the end.
+func watch(ctx context.Context, path string, every time.Duration, hints hints) (w *Watcher, err error) {
 	defer func() {
-		if err != nil && hints != nil {
-			_ = hints.Close()
+		if err != nil {
+			_ = hints.close()
 		}
 	}()
 	data, err := read(path)
@@ -125,15 +134,10 @@ func (w *Watcher) Close() error {
 	return nil
 }
 
-func (w *Watcher) run(ctx context.Context, every time.Duration, hints *fsnotify.Watcher) {
+func (w *Watcher) run(ctx context.Context, every time.Duration, hints hints) {
 	defer close(w.done)
 	defer w.cancel()
-	var events <-chan fsnotify.Event
-	var troubles <-chan error
-	if hints != nil {
-		events, troubles = hints.Events, hints.Errors
-		defer hints.Close()
-	}
+	defer func() { _ = hints.close() }()
 	poll := time.NewTicker(every)
 	defer poll.Stop()
 	var soon <-chan time.Time // the next look; nil: nobody has asked for one
@@ -141,8 +145,8 @@ func (w *Watcher) run(ctx context.Context, every time.Duration, hints *fsnotify.
 		select {
 		case <-ctx.Done():
 			return
-		case <-events:
-		case <-troubles: // an overflow, say: what was lost may have been ours
+		case <-hints.events:
+		case <-hints.troubles:
 		case <-poll.C:
 		case <-soon:
 			soon = nil

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/strategy"
@@ -54,6 +55,15 @@ func (p place) link(target, name string) {
 	p.do(os.Rename(p.path("link_tmp"), p.path(name)))
 }
 
+// mount makes ..data a symlink to a new directory with the file in it.
+func (p place) mount(json string) {
+	p.t.Helper()
+	dir, err := os.MkdirTemp(p.dir, "..2026_")
+	p.do(err)
+	p.write(filepath.Join(dir, "strategy.json"), json)
+	p.link(filepath.Base(dir), "..data")
+}
+
 // edits are the ways in which files change in practice. begin lays the file out, edit changes it.
 var edits = []struct {
 	name        string
@@ -89,16 +99,14 @@ var edits = []struct {
 	{
 		name: "swapped through ..data, as Kubernetes does with a ConfigMap",
 		begin: func(p place, json string) {
-			p.do(os.Mkdir(p.path("..2026_01"), 0o700))
-			p.write(p.path("..2026_01/strategy.json"), json)
-			p.link("..2026_01", "..data")
+			p.mount(json)
 			p.link("..data/strategy.json", "strategy.json")
 		},
 		edit: func(p place, json string) {
-			p.do(os.Mkdir(p.path("..2026_02"), 0o700))
-			p.write(p.path("..2026_02/strategy.json"), json)
-			p.link("..2026_02", "..data")
-			p.do(os.RemoveAll(p.path("..2026_01")))
+			old, err := os.Readlink(p.path("..data"))
+			p.do(err)
+			p.mount(json)
+			p.do(os.RemoveAll(p.path(old)))
 		},
 	},
 	{
@@ -136,7 +144,7 @@ func TestEditIsTakenUpWithinTwoSeconds(t *testing.T) {
 				e.begin(p, `[1]`)
 			}
 			synctest.Test(t, func(t *testing.T) {
-				w, reloads := watch(t, p.file(), false)
+				w, reloads := watchByPoll(t, p)
 				// The edit may come at any point between two polls.
 				time.Sleep(5*time.Second + 10*time.Millisecond)
 				e.edit(p, `[2]`)
@@ -169,24 +177,45 @@ func TestNotificationsAreEnough(t *testing.T) {
 			if e.begin != nil {
 				e.begin(p, `[1]`)
 			}
-			w, reloads := watch(t, p.file(), true)
-			e.edit(p, `[2]`)
-			select {
-			case r := <-reloads:
-				if r.Err != nil || r.New != w.Current() || !strings.HasPrefix(r.New.String(), "calls at 0s, 2s") {
-					t.Errorf("got %+v", r)
+			w, reloads := watchByNotifications(t, p)
+			for _, json := range []string{`[2]`, `[3]`, `[4]`} { // each edit may take away the file that was there
+				e.edit(p, json)
+				select {
+				case r := <-reloads:
+					if want := strategy.MustParse(json).String(); r.Err != nil || r.New != w.Current() || r.New.String() != want {
+						t.Errorf("got %+v, want %s", r, want)
+					}
+				case <-time.After(20 * time.Second):
+					t.Fatal("not taken up")
 				}
-			case <-time.After(20 * time.Second):
-				t.Fatal("not taken up")
 			}
 		})
 	}
 }
 
-// watch starts a watcher that ends with the test, and tells of its reloads.
-func watch(t *testing.T, path string, notified bool) (*strategy.Watcher, <-chan strategy.Reload) {
+func TestBusyDirectoryDoesNotDelayAnEdit(t *testing.T) {
+	p := newPlace(t, `[1]`)
+	synctest.Test(t, func(t *testing.T) {
+		events := make(chan fsnotify.Event)
+		w, err := strategy.WatchByPoll(t.Context(), p.file(), events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(p.file(), `[2]`)
+		for range 200 {
+			time.Sleep(10 * time.Millisecond)
+			events <- fsnotify.Event{Name: "another.log", Op: fsnotify.Write}
+		}
+		if got := w.Current().String(); !strings.HasPrefix(got, "calls at 0s, 2s") {
+			t.Errorf("in force: %s", got)
+		}
+		_ = w.Close()
+	})
+}
+
+// follow tells of w's reloads, and closes it at the end of the test.
+func follow(t *testing.T, w *strategy.Watcher, err error) (*strategy.Watcher, <-chan strategy.Reload) {
 	t.Helper()
-	w, err := strategy.WatchBy(t.Context(), path, notified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +223,18 @@ func watch(t *testing.T, path string, notified bool) (*strategy.Watcher, <-chan 
 	reloads := make(chan strategy.Reload, 100)
 	w.OnReload(func(r strategy.Reload) { reloads <- r })
 	return w, reloads
+}
+
+func watchByPoll(t *testing.T, p place) (*strategy.Watcher, <-chan strategy.Reload) {
+	t.Helper()
+	w, err := strategy.WatchByPoll(t.Context(), p.file(), nil)
+	return follow(t, w, err)
+}
+
+func watchByNotifications(t *testing.T, p place) (*strategy.Watcher, <-chan strategy.Reload) {
+	t.Helper()
+	w, err := strategy.WatchByNotifications(t.Context(), p.file())
+	return follow(t, w, err)
 }
 
 // only is the one reload that there was.
@@ -210,7 +251,7 @@ func inVirtualTime(t *testing.T, f func(t *testing.T, p place, w *strategy.Watch
 	t.Helper()
 	p := newPlace(t, `[1]`)
 	synctest.Test(t, func(t *testing.T) {
-		w, reloads := watch(t, p.file(), false)
+		w, reloads := watchByPoll(t, p)
 		f(t, p, w, reloads, func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -260,13 +301,28 @@ func TestFileThatIsGoneKeepsTheOldOneUntilItIsBack(t *testing.T) {
 func TestFileThatIsBeingWrittenIsNotJudged(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, p place, w *strategy.Watcher, reloads <-chan strategy.Reload, wait func(time.Duration)) {
 		const whole = `[2, 4, 8, 16, 32, 64]`
-		wait(950 * time.Millisecond)
-		for i := range len(whole) + 1 { // over two polls
+		wait(1050 * time.Millisecond)   // between a poll and the look that it asked for
+		for i := range len(whole) + 1 { // over the next poll
 			p.write(p.file(), whole[:i])
 			wait(90 * time.Millisecond)
 		}
 		wait(2 * time.Second)
 		if r := only(t, reloads); r.Err != nil || w.Current().Intervals() != 6 {
+			t.Errorf("got %+v", r)
+		}
+	})
+}
+
+func TestLookIsForgottenWhenTheFileIsAsBefore(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, p place, w *strategy.Watcher, reloads <-chan strategy.Reload, wait func(time.Duration)) {
+		for _, json := range []string{`[1]`, `[2]`} { // emptied for a moment, and a second time
+			wait(1050 * time.Millisecond)
+			p.write(p.file(), ``)
+			wait(60 * time.Millisecond)
+			p.write(p.file(), json)
+			wait(890 * time.Millisecond)
+		}
+		if r := only(t, reloads); r.Err != nil || !strings.HasPrefix(w.Current().String(), "calls at 0s, 2s") {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -332,7 +388,7 @@ func TestWatchingEndsWithItsContext(t *testing.T) {
 	p := newPlace(t, `[1]`)
 	synctest.Test(t, func(t *testing.T) { // fails where a goroutine is left
 		ctx, cancel := context.WithCancel(t.Context())
-		w, err := strategy.WatchBy(ctx, p.file(), false)
+		w, err := strategy.WatchByPoll(ctx, p.file(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +435,7 @@ func TestWatchFailsWhereTheFirstLoadFails(t *testing.T) {
 
 func TestCurrentWhileItChanges(t *testing.T) {
 	p := newPlace(t, `[1]`)
-	w, reloads := watch(t, p.file(), true)
+	w, reloads := watchByNotifications(t, p)
 	end := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 4 {
