@@ -93,7 +93,10 @@ func play(ctx context.Context, o options, out io.Writer) error {
 		return err
 	}
 	defer stub.Close()
-	fmt.Fprintf(out, "%s, seed %d, at %s\n%s", s.Name, s.Seed, stub.URL(), s)
+	fmt.Fprintf(out, "%s, seed %d, at %s\n", s.Name, s.Seed, stub.URL())
+	for line := range strings.Lines(s.String()) {
+		fmt.Fprint(out, "  ", line)
+	}
 	if o.control != "" {
 		l, err := net.Listen("tcp", o.control)
 		if err != nil {
@@ -147,7 +150,7 @@ func phases(turns chan<- server.Span) func(server.Span) {
 func progress(out io.Writer, s *scenario.Scenario, sum server.Report, last, span server.Span) {
 	for _, p := range sum.Phases {
 		if p.Phase == last.Phase {
-			fmt.Fprintf(out, "                     %q had %v\n", p.Phase, p)
+			fmt.Fprintf(out, "                     so far in %q: %v\n", p.Phase, p)
 		}
 	}
 	i, _ := s.Find(span.Phase)

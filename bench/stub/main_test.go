@@ -76,7 +76,7 @@ func TestARun(t *testing.T) {
 		code <- run(ctx, []string{"-scenario", file, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0", "-seed", "99", "-report", report}, &out, &errs)
 	}()
 	control := regexp.MustCompile(`control at (http://\S+)`)
-	wait(t, &out, func(text string) bool { return control.MatchString(text) && strings.Count(text, "down for 50ms") >= 3 })
+	wait(t, &out, func(text string) bool { return control.MatchString(text) && strings.Count(text, "s  down for 50ms") >= 2 })
 	post := func(path string) {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
@@ -106,7 +106,7 @@ func TestARun(t *testing.T) {
 	text := out.String()
 	for _, want := range []string{
 		"mine.json, seed 99, at http://127.0.0.1:",
-		`"well" had no call`,
+		`so far in "well": no call`,
 		"1 calls in",
 	} {
 		if !strings.Contains(text, want) {
@@ -121,7 +121,7 @@ func TestARun(t *testing.T) {
 	if err != nil || read.Seed != 99 || len(read.Log) != 1 || read.Log[0].Record != "orders/0/17" || read.Log[0].Outcome != "ok" {
 		t.Errorf("the report is %+v, %v", read, err)
 	}
-	if turns := strings.Count(text, "down for 50ms"); turns > len(read.Spans)/3+2 {
+	if turns := strings.Count(text, "s  down for 50ms"); turns > len(read.Spans)/3+2 {
 		t.Errorf("the ups and downs within a phase were said: %d lines for %d spans\n%s", turns, len(read.Spans), text)
 	}
 }

@@ -52,7 +52,7 @@ func TestTheScheduleTurnsOnTime(t *testing.T) {
 
 // Whoever sleeps for what is left of each moment sees every change, as does whoever looks at the schedule all the time.
 func TestNothingChangesBeforeAMomentIsOverAndSomethingDoesThen(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range uint64(100) {
 		s := random(seed)
 		end := 3 * time.Second
 		for since := time.Duration(0); since < end; {
@@ -163,7 +163,7 @@ func TestPoisonAlwaysHitsTheSameRecords(t *testing.T) {
 		record := fmt.Sprintf("orders/1/%d", i)
 		first := s.Answer(0, true, record, 1).Outcome
 		poisoned += b2i(first == "422")
-		for attempt := range 20 {
+		for attempt := range 8 {
 			for phase := range s.Phases {
 				if got := s.Answer(phase, phase != 1, record, attempt).Outcome; got != first {
 					t.Fatalf("%s met %s at first, and %s in phase %d, attempt %d", record, first, got, phase, attempt)
