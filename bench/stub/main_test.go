@@ -76,7 +76,9 @@ func TestARun(t *testing.T) {
 		code <- run(ctx, []string{"-scenario", file, "-addr", "127.0.0.1:0", "-control", "127.0.0.1:0", "-seed", "99", "-report", report}, &out, &errs)
 	}()
 	control := regexp.MustCompile(`control at (http://\S+)`)
-	wait(t, &out, func(text string) bool { return control.MatchString(text) && strings.Count(text, "s  down for 50ms") >= 2 })
+	wait(t, &out, func(text string) bool {
+		return control.MatchString(text) && strings.Count(text, "s  down for 50ms") >= 2
+	})
 	post := func(path string) {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
