@@ -170,13 +170,23 @@ func (w *world) handled(partitions, n int) bool {
 	return true
 }
 
+// doneBy reports whether one instance has succeeded with each record of a partition from one offset up to another.
+func (w *world) doneBy(name string, p int32, from, to int64) bool {
+	for o := from; o < to; o++ {
+		if !slices.ContainsFunc(w.of(p, o), func(c call) bool { return c.Instance == name && c.Ended >= 0 && c.Err == nil }) {
+			return false
+		}
+	}
+	return true
+}
+
 func (w *world) committed(p int32) int64 { return int64(w.cluster.Committed(group, topic, p)) }
 
-// until lets time pass until the condition holds, and fails the test after the limit.
+// until lets time pass until the condition holds, and fails the test after the limit. It looks often at first, then less often.
 func (w *world) until(limit time.Duration, what string, condition func() bool) {
 	w.t.Helper()
 	deadline := time.Now().Add(limit)
-	for {
+	for look := time.Millisecond; ; look = min(look+look/8, 100*time.Millisecond) {
 		synctest.Wait()
 		if condition() {
 			return
@@ -184,7 +194,7 @@ func (w *world) until(limit time.Duration, what string, condition func() bool) {
 		if !time.Now().Before(deadline) {
 			w.t.Fatalf("after %v not yet: %s\n%s", limit, what, w.picture())
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(look)
 	}
 }
 
