@@ -48,15 +48,15 @@ func (d *Desk) Claimed(now time.Time, p *Part, l *attempts.Loaded) {
 				p.known = map[attempts.Record]found{}
 			}
 			p.known[r] = found{Entry: e, retryAt: now.Add(e.Wait)}
-			p.stored = true
+			p.keeps(r.Offset)
 		}
 		if p.phase != Empty {
 			d.recall(p)
 		}
 		if l.ForeignMark {
 			p.guarded = true
-			if !d.guard.on {
-				d.guard.on = true
+			if !d.guard {
+				d.guard = true
 				d.tell(now, observe.Event{Kind: observe.GuardOn, Topic: p.ID.Topic, Partition: p.ID.Partition, Offset: -1})
 				d.recalm()
 			}
@@ -84,22 +84,29 @@ func (d *Desk) recall(p *Part) {
 	if !ok {
 		return
 	}
+	d.learn(p, f.Entry, f.retryAt)
+}
+
+// learn takes what the store knows better of the head than we do: the larger count and the later wait hold.
+func (d *Desk) learn(p *Part, e attempts.Entry, retryAt time.Time) {
 	s := &p.story
-	if f.Attempts <= s.attempts {
+	if e.Attempts <= s.attempts {
 		return
 	}
-	s.attempts, s.deaths = f.Attempts, f.Deaths
-	if f.retryAt.After(s.retryAt) {
-		s.retryAt = f.retryAt
+	s.attempts, s.deaths = e.Attempts, e.Deaths
+	if retryAt.After(s.retryAt) {
+		s.retryAt = retryAt
 	}
-	s.firstFailed, s.firstError, s.lastError, s.class, s.stack = f.FirstFailed, f.FirstError, f.LastError, f.Class, f.Stack
+	s.firstFailed, s.firstError, s.lastError, s.class, s.stack = e.FirstFailed, e.FirstError, e.LastError, e.Class, e.Stack
 	s.exhausted = s.attempts > d.strategy().Intervals()
 	switch {
-	case f.Verdict != "":
-		s.verdict = dlq.Kind(f.Verdict)
-	case f.Noted && f.Deaths >= d.crashLimit:
+	case p.phase == Calling:
+		// The store came back late: the verdict of the call that runs decides.
+	case e.Verdict != "":
+		s.verdict = dlq.Kind(e.Verdict)
+	case e.Noted && e.Deaths >= d.crashLimit:
 		s.verdict = dlq.Crash
-	case s.exhausted && d.strategy().OnExhausted() == strategy.DLQ:
+	case s.exhausted:
 		s.verdict = dlq.Exhausted
 	}
 }
@@ -135,13 +142,7 @@ func (d *Desk) Drop(now time.Time, p *Part) {
 	}
 	p.gone = true
 	d.calm(p)
-	if p.phase == Noting || p.phase == Calling && p.story.noted {
-		// The handler was cut short by us, or never called: that is no death.
-		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
-	}
-	if d.guard.busy == p {
-		d.guard.busy = nil
-	}
+	d.unnote(p)
 	if p.call.Probe {
 		p.call.Probe = false
 		p.scope.Breaker.HandOn()
@@ -181,25 +182,30 @@ func (d *Desk) Committed(now time.Time, p *Part, offset int64) {
 	if p.gone {
 		return
 	}
-	if p.stored {
+	if p.inStore > 0 {
 		d.do(Effect{Do: Forget, Part: p, Below: offset})
-		p.stored = p.heldBack() || len(p.letters) > 0 || len(p.known) > 0 || p.story.noted
+		if offset >= p.inStore {
+			p.inStore = 0
+		}
 	}
-	if !d.guard.on {
+	if !d.guard {
 		return
 	}
-	// A partition whose last owner died keeps the guard on until one of its records has come through: else a commit of another
-	// would end the guard each time just before the record that kills.
+	// A partition whose last owner died keeps the guard on until the record that it is about to call has come through: else a commit of
+	// another would end the guard each time just before the record that kills.
 	for _, q := range d.parts {
-		if q.guarded && q.phase != Empty {
+		if q.guarded && q.phase != Empty && q.story.verdict == "" && !q.operator {
 			return
 		}
 	}
-	d.guard.on = false
+	d.guard = false
 	d.tell(now, observe.Event{Kind: observe.GuardOff})
 	d.recalm()
 	d.everyone(now)
 }
+
+// keeps remembers that the store may hold something of the record at offset, which a commit has to clear away.
+func (p *Part) keeps(offset int64) { p.inStore = max(p.inStore, offset+1) }
 
 // open reports whether the breaker of p is not closed.
 func (p *Part) open() bool { return p.scope.Breaker.State() != breaker.Closed }

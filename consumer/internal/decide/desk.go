@@ -25,10 +25,7 @@ type Desk struct {
 	parts   []*Part
 	orphans map[attempts.Partition]*Part // calls that outlived the assignment of their partition
 
-	guard struct {
-		on   bool
-		busy *Part
-	}
+	guard     bool
 	spent     int // dead letters since the last success
 	spentTold bool
 	counter   uint64
@@ -110,9 +107,17 @@ func (d *Desk) Tick(now time.Time) {
 	d.everyone(now)
 }
 
+// Reloaded tells that another strategy is in force: what waits for a person or for the budget may not have to any more. A wait
+// that runs keeps its retryAt.
+func (d *Desk) Reloaded(now time.Time) {
+	for _, p := range d.parts {
+		d.free(now, p)
+	}
+}
+
 // everyone gives each partition its chance: after whatever may have freed more than one.
 func (d *Desk) everyone(now time.Time) {
-	if d.guard.on {
+	if d.guard {
 		d.turn(now)
 		return
 	}
@@ -136,7 +141,7 @@ func (d *Desk) recalm() {
 // calm says whether the lane of p may call record after record without asking. It is called after whatever changes p.
 func (d *Desk) calm(p *Part) {
 	p.calm.Store(p.ready() && !p.operator && !p.leaving && p.phase == Empty && len(p.letters) == 0 && len(p.known) == 0 &&
-		p.before == nil && !d.guard.on && p.scope.Breaker.State() == breaker.Closed &&
+		p.before == nil && !d.guard && p.scope.Breaker.State() == breaker.Closed &&
 		(p.scope == d.shared || !p.scope.Breaker.WantsSuccess()))
 }
 
@@ -158,7 +163,7 @@ func (d *Desk) tell(now time.Time, e observe.Event) {
 func (d *Desk) Parts() []*Part { return d.parts }
 
 // Guard reports whether the crash guard is on: one call at a time.
-func (d *Desk) Guard() bool { return d.guard.on }
+func (d *Desk) Guard() bool { return d.guard }
 
 // Spent is how many dead letters were written since the last success.
 func (d *Desk) Spent() int { return d.spent }

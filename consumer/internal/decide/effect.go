@@ -26,6 +26,5 @@ const (
 	Forget             // Part, Below: drop the fields of committed offsets
 	Send               // Part, Letter: write the dead letter, then tell LetterWritten or LetterFailed
 	Commit             // Part: store and commit at once
-	Cancel             // Part: end the context of the call that runs
 	Tell               // Event: to the observers
 )

@@ -30,16 +30,19 @@ func (d *Desk) judge(now time.Time, p *Part) {
 	if p.phase != Waiting || s.verdict == "" || p.leaving || !p.ready() {
 		return
 	}
+	st := d.strategy()
 	switch {
-	case s.verdict != dlq.Exhausted && d.strategy().OnPermanent() == strategy.Hold:
-		d.wait(now, p, forPerson)
-	case s.verdict == dlq.Exhausted && s.again:
+	case s.verdict == dlq.Skipped:
 		d.send(now, p, s.verdict, "")
+	case s.verdict == dlq.Exhausted && (st.OnExhausted() == strategy.Hold || !d.afford(now, p)):
+		// It goes on at the last interval.
+		s.verdict, s.exhausted = "", true
+	case s.verdict == dlq.Exhausted:
+		d.send(now, p, s.verdict, "")
+	case st.OnPermanent() == strategy.Hold:
+		d.wait(now, p, forPerson)
 	case d.afford(now, p):
 		d.send(now, p, s.verdict, "")
-	case s.verdict == dlq.Exhausted:
-		// Found with its strategy at the end and no budget: it goes on at the last interval.
-		s.verdict, s.exhausted = "", true
 	default:
 		d.wait(now, p, forBudget)
 	}
@@ -47,12 +50,14 @@ func (d *Desk) judge(now time.Time, p *Part) {
 
 // wait keeps a permanent record for a person or for the budget. The verdict goes to the store, so that a restart does not call again.
 func (d *Desk) wait(now time.Time, p *Part, w waiting) {
-	if p.story.waitsFor == w {
+	s := &p.story
+	if s.waitsFor == w {
 		return
 	}
-	p.story.waitsFor = w
-	p.stored = true
-	d.do(Effect{Do: Save, Part: p, Record: p.head.id(), Entry: p.entry(0)})
+	if s.waitsFor == forRetry {
+		d.save(p, p.entry(0))
+	}
+	s.waitsFor = w
 	if w == forPerson {
 		e := p.event(observe.WaitsForPerson)
 		e.Text = p.story.lastError
@@ -115,7 +120,7 @@ func (d *Desk) LetterFailed(now time.Time, p *Part, l *Letter, err error) {
 		d.tell(now, e)
 	}
 	if l.Err == nil {
-		p.stored = true
+		p.keeps(l.Record.Offset)
 		d.do(Effect{Do: Save, Part: p, Record: l.Record.id(), Entry: l.entry()})
 	}
 	l.Err, l.flying = err, false

@@ -27,23 +27,27 @@ func (d *Desk) RetryNow(now time.Time, p *Part) error {
 	switch {
 	case p.operator:
 		return fmt.Errorf("%s is paused by an operator: resume it first", at)
+	case p.leaving || !p.ready():
+		return fmt.Errorf("%s is being revoked or has not started yet", at)
+	case p.before != nil:
+		return fmt.Errorf("a handler of %s from before the last rebalance has not returned yet; no other call of the partition may begin", at)
 	case p.phase == Calling || p.phase == Noting:
 		return fmt.Errorf("%s offset %d is being called right now", at, p.head.Offset)
 	case p.phase == Stalled:
 		return fmt.Errorf("%s offset %d: its handler has not returned yet; no other call of the partition may begin", at, p.head.Offset)
+	}
+	if d.resendNow(p) > 0 {
+		return nil
+	}
+	switch {
+	case p.phase == Empty:
+		return fmt.Errorf("%s holds no record that waits", at)
 	case p.open() && p.scope.Breaker.Probing():
 		return errors.New("a probe is under way: its verdict comes first")
 	}
-	if n := d.resendNow(p); n > 0 {
-		return nil
-	}
-	if p.phase == Empty {
-		return fmt.Errorf("%s holds no record that waits", at)
-	}
 	s := &p.story
 	s.verdict, s.waitsFor, s.retryAt = "", forRetry, now
-	e := p.event(observe.OperatorRetry)
-	d.tell(now, e)
+	d.tell(now, p.event(observe.OperatorRetry))
 	if p.open() {
 		p.scope.Breaker.OpenGate(now)
 		p.scope.prefer = p
@@ -52,28 +56,37 @@ func (d *Desk) RetryNow(now time.Time, p *Part) error {
 	return nil
 }
 
-// RetryAll ends every wait that it can; what it can't is no error. Under an open breaker the gate opens, and the witness that was called longest ago probes.
-func (d *Desk) RetryAll(now time.Time) (begun int) {
-	longest := map[*Scope]*Part{}
+// RetryAll ends every wait that it can, and says how many; what it can't is no error. Under an open breaker the gate opens, and the witness
+// that was called longest ago probes.
+func (d *Desk) RetryAll(now time.Time) (ended int) {
 	for _, p := range d.parts {
-		if p.open() && p.witness() && d.callable(p) && (longest[p.scope] == nil || p.story.called < longest[p.scope].story.called) {
-			longest[p.scope] = p
-		}
-	}
-	for _, p := range d.parts {
-		switch {
-		case p.open() && longest[p.scope] == nil && !p.scope.Breaker.Probing():
-			p.scope.Breaker.OpenGate(now)
-			d.elect(now, p.scope)
-			begun++
-		case p.open() && longest[p.scope] != p, p.phase == Empty && len(p.letters) == 0, p.phase == Waiting && p.story.attempts == 0:
-		default:
+		first := d.longestAgo(p.scope)
+		if p.open() && first != p {
+			ended += d.resendNow(p)
+			if first == nil && !p.scope.Breaker.Probing() {
+				p.scope.Breaker.OpenGate(now) // for the first record that comes
+				ended++
+			}
+		} else if p.open() || p.held() || len(p.letters) > 0 {
 			if d.RetryNow(now, p) == nil {
-				begun++
+				ended++
 			}
 		}
 	}
-	return begun
+	return ended
+}
+
+// longestAgo is the partition whose head probes when an operator names none: the witness that was called longest ago, or any record if
+// there is no witness; nil: nothing can be called.
+func (d *Desk) longestAgo(s *Scope) (best *Part) {
+	for _, p := range d.parts {
+		switch {
+		case p.scope != s || !d.callableOnceSaved(p):
+		case best == nil, d.witness(p) && !d.witness(best), d.witness(p) == d.witness(best) && p.story.called < best.story.called:
+			best = p
+		}
+	}
+	return best
 }
 
 func (d *Desk) resendNow(p *Part) (n int) {
@@ -110,7 +123,7 @@ func (d *Desk) Skip(now time.Time, p *Part, offset int64, why string) (*Letter, 
 		return nil, fmt.Errorf("%s offset %d: its handler has not returned yet", at, offset)
 	case p.phase != Waiting:
 		return nil, fmt.Errorf("%s offset %d is being called right now", at, offset)
-	case !p.heldBack():
+	case !p.held():
 		return nil, fmt.Errorf("%s offset %d has not failed: only a held record can be skipped", at, offset)
 	case p.leaving || !p.ready():
 		return nil, fmt.Errorf("%s is being revoked or has not started yet", at)

@@ -33,7 +33,7 @@ type Part struct {
 	story    story // of the head
 
 	known    map[attempts.Record]found // what the store knew at the assignment
-	stored   bool                      // the store holds something of this partition that a commit may cover
+	inStore  int64                     // the store may hold something of the records before this offset
 	letters  []*Letter
 	finished int64 // the offset after the last finished record
 	turn     uint64
@@ -64,9 +64,7 @@ type Record struct {
 	Message   *kafka.Message
 }
 
-func (r Record) id() attempts.Record {
-	return attempts.NewRecord(r.Offset, r.Timestamp)
-}
+func (r Record) id() attempts.Record { return attempts.NewRecord(r.Offset, r.Timestamp) }
 
 // Call is one permission to call the handler. A call that a lane began while its partition was calm has no number.
 type Call struct {
@@ -89,7 +87,7 @@ type story struct {
 	verdict     dlq.Kind
 	waitsFor    waiting
 	saving      bool
-	noted       bool
+	noted       bool // the call that is permitted was noted in the store
 	firstFailed time.Time
 	firstError  string
 	lastError   string
@@ -165,14 +163,9 @@ func (p *Part) History() (firstFailed time.Time, lastError string) {
 // ready reports whether the first record may be called at all: its past is known.
 func (p *Part) ready() bool { return p.claimed && p.begun && p.refused == nil && !p.gone }
 
-// heldBack reports whether the head is a held record: one that failed, or whose verdict waits.
-func (p *Part) heldBack() bool {
-	return p.phase == Waiting && (p.story.attempts > 0 || p.story.verdict != "")
-}
-
-// witness: the head has failed and is to be called again, now or later; not one that waits for a person, the DLQ or the budget.
-func (p *Part) witness() bool {
-	return p.phase != Empty && p.story.attempts > 0 && p.story.verdict == ""
+// held reports whether the head is a held record: one that failed and is not done, also while it is called again.
+func (p *Part) held() bool {
+	return p.phase != Empty && (p.story.attempts > 0 || p.story.verdict != "")
 }
 
 // dlqStops reports whether the reason dlq holds: the bound of letters on their way is full, or a write failed.

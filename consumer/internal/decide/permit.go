@@ -31,6 +31,11 @@ func (d *Desk) Adopt(p *Part, r Record, began time.Time, s breaker.Stamp) {
 // callable: nothing but the breaker, the guard and a wait keeps the head from being called.
 func (d *Desk) callable(p *Part) bool { return !p.story.saving && d.callableOnceSaved(p) }
 
+// witness: the head has failed and waits for its retryAt and the gate, for nothing else, or is being called again.
+func (d *Desk) witness(p *Part) bool {
+	return p.story.attempts > 0 && (p.phase == Noting || p.phase == Calling || d.callableOnceSaved(p))
+}
+
 func (d *Desk) callableOnceSaved(p *Part) bool {
 	if p.phase != Waiting || !p.ready() || p.operator || p.leaving || p.before != nil {
 		return false
@@ -59,7 +64,7 @@ func (d *Desk) grant(now time.Time, p *Part) {
 		}
 	}
 	switch {
-	case d.guard.on:
+	case d.guard:
 		d.turn(now)
 	case p.open():
 		d.elect(now, p.scope)
@@ -104,7 +109,10 @@ func (d *Desk) pick(now time.Time, s *Scope) *Part {
 }
 
 func (d *Desk) choose(at time.Time, s *Scope, callable func(*Part) bool) (*Part, time.Time) {
-	if p := s.prefer; p != nil && callable(p) && !at.Before(p.story.retryAt) {
+	if p := s.prefer; p != nil && d.callableOnceSaved(p) && !at.Before(p.story.retryAt) {
+		if !callable(p) {
+			return nil, time.Time{} // the store's answer comes first
+		}
 		return p, time.Time{}
 	}
 	var parts []*Part
@@ -115,7 +123,7 @@ func (d *Desk) choose(at time.Time, s *Scope, callable func(*Part) bool) (*Part,
 		}
 		c := breaker.Candidate{
 			Callable:  callable(p),
-			Witness:   p.witness(),
+			Witness:   d.witness(p),
 			RetryAt:   p.story.retryAt,
 			Exhausted: p.story.exhausted,
 			Called:    p.turn,
@@ -136,11 +144,11 @@ func (d *Desk) choose(at time.Time, s *Scope, callable func(*Part) bool) (*Part,
 
 // turn lets one record be called while the guard is on: the lanes take turns, so that no innocent record shares a death.
 func (d *Desk) turn(now time.Time) {
-	if d.guard.busy != nil {
-		return
-	}
 	var next *Part
 	for _, p := range d.parts {
+		if p.phase == Noting || p.phase == Calling {
+			return
+		}
 		if !d.callable(p) {
 			continue
 		}
@@ -176,12 +184,11 @@ func (d *Desk) begin(now time.Time, p *Part, probe bool) {
 	} else {
 		p.call.Stamp = p.scope.Breaker.Stamp()
 	}
-	if !d.guard.on {
+	if !d.guard {
 		p.phase = Calling
 		d.do(Effect{Do: Wake, Part: p})
 		return
 	}
-	d.guard.busy = p
 	p.phase = Noting
 	wait, ok := d.strategy().Wait(p.call.Attempt)
 	if !ok {
@@ -189,7 +196,14 @@ func (d *Desk) begin(now time.Time, p *Part, probe bool) {
 	}
 	e := p.entry(wait)
 	e.Attempts, e.Deaths, e.Noted = e.Attempts+1, e.Deaths+1, true
-	p.stored = true
+	p.story.noted = true
+	d.save(p, e)
+}
+
+// save writes what is known of the head to the store. It is not called before the store has answered.
+func (d *Desk) save(p *Part, e attempts.Entry) {
+	p.keeps(p.head.Offset)
+	p.story.saving = true
 	d.do(Effect{Do: Save, Part: p, Record: p.head.id(), Entry: e})
 }
 
@@ -198,41 +212,48 @@ func (d *Desk) Saved(now time.Time, p *Part, r attempts.Record, e attempts.Entry
 	if p.gone || p.phase == Empty || p.head.id() != r {
 		return
 	}
-	s := &p.story
-	switch {
-	case p.phase == Noting:
-		s.noted = err == nil
-		if p.operator || p.leaving || !p.call.Probe && p.open() {
+	p.story.saving = false
+	if p.phase == Noting {
+		p.phase = Waiting
+		if !d.still(now, p) {
 			d.unbegin(now, p)
 			return
 		}
 		p.phase = Calling
-		p.call.Began = now
+		p.call.Began, p.call.Stamp = now, p.scope.Breaker.Stamp()
 		d.do(Effect{Do: Wake, Part: p})
-	case s.saving:
-		s.saving = false
-		if err == nil && e.Attempts > s.attempts {
-			s.attempts = e.Attempts
-			if at := now.Add(e.Wait); at.After(s.retryAt) {
-				s.retryAt = at
-			}
-		}
-		d.free(now, p)
+		return
+	}
+	if err == nil {
+		d.learn(p, e, now.Add(e.Wait))
+	}
+	d.free(now, p)
+}
+
+// still reports whether a call that was permitted before its note may begin now that the note is written.
+func (d *Desk) still(now time.Time, p *Part) bool {
+	if p.call.Probe {
+		return d.callable(p) && !now.Before(p.scope.Breaker.Gate())
+	}
+	return d.callable(p) && !p.open()
+}
+
+// unnote takes the note of a call back that was cut short by us, or never began: that is no death.
+func (d *Desk) unnote(p *Part) {
+	if p.story.noted {
+		p.story.noted = false
+		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
 	}
 }
 
 // unbegin takes a permission back that no handler has seen.
 func (d *Desk) unbegin(now time.Time, p *Part) {
-	p.phase = Waiting
-	if p.story.noted {
-		p.story.noted = false
-		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
-	}
-	d.guard.busy = nil
+	d.unnote(p)
 	if p.call.Probe {
 		p.call.Probe = false
 		p.scope.Breaker.HandOn()
 	}
+	d.judge(now, p)
 	d.everyone(now)
 }
 

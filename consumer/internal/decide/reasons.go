@@ -52,7 +52,7 @@ func (d *Desk) Reasons(p *Part, hasRecord bool) (all, stopFetch Reason) {
 	if !p.begun {
 		all |= ByStart // its records wait in the lane meanwhile
 	}
-	if p.heldBack() && p.story.waitsFor != forBudget || p.phase == Stalled {
+	if p.held() && p.story.waitsFor != forBudget {
 		all |= ByHeld
 		if p.phase == Stalled || p.story.verdict != "" || p.story.retryAt.Sub(p.story.failedAt) >= ShortWait {
 			stopFetch |= ByHeld

@@ -39,23 +39,19 @@ func (d *Desk) Result(now time.Time, p *Part, o Outcome) {
 	stalled := p.phase == Stalled
 	p.phase = Waiting
 	p.guarded = false
-	if d.guard.busy == p {
-		d.guard.busy = nil
-	}
 	if stalled {
 		d.tell(now, p.event(observe.Unstalled))
 	}
 	switch {
 	case o.Kind == Success:
-		d.succeed(now, p)
+		d.succeed(now, p, stalled)
 	case stalled:
 		// The verdict was given when the handler had outlived its time.
 	case o.Kind == Neutral:
 		// A probe is handed on when the epoch is raised, not before: the revoke is still on its way.
-		if p.story.noted {
-			p.story.noted = false
-			d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
-		}
+		p.leaving = true
+		d.unnote(p)
+		d.calm(p)
 		return
 	case o.Kind == Transient:
 		d.fail(now, p, o)
@@ -71,10 +67,8 @@ func (d *Desk) Outlived(now time.Time, p *Part, o Outcome) {
 	if p.gone || p.phase != Calling {
 		return
 	}
-	if d.guard.busy == p {
-		d.guard.busy = nil
-	}
 	p.phase = Stalled
+	p.guarded = false
 	d.fail(now, p, o)
 	d.tell(now, p.event(observe.Stalled))
 	d.after(now, p)
@@ -83,7 +77,7 @@ func (d *Desk) Outlived(now time.Time, p *Part, o Outcome) {
 // after a verdict: what it set free.
 func (d *Desk) after(now time.Time, p *Part) {
 	d.judge(now, p)
-	if d.guard.on || p.open() {
+	if d.guard || p.open() {
 		d.everyone(now)
 	} else {
 		d.grant(now, p)
@@ -92,13 +86,14 @@ func (d *Desk) after(now time.Time, p *Part) {
 	d.wants.Store(d.wanted())
 }
 
-func (d *Desk) succeed(now time.Time, p *Part) {
+// succeed takes a record that is done. late: its call has had its verdict, and the breaker is not told a second one.
+func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	if p.story.attempts > 0 {
 		d.tell(now, p.event(observe.Released))
 	}
 	ended := p.event(observe.Closed)
 	ended.For = now.Sub(p.scope.Breaker.Opened())
-	closed := p.scope.Breaker.Success(p.call.Stamp, p.call.Probe)
+	closed := !late && p.scope.Breaker.Success(p.call.Stamp, p.call.Probe)
 	p.close()
 	p.finish(p.head.Offset)
 	if closed {
@@ -149,10 +144,8 @@ func (d *Desk) fail(now time.Time, p *Part, o Outcome) {
 	j := p.scope.Breaker.Fail(p.call.Stamp, p.call.Probe, f)
 	p.call.Probe = false
 	s.again = true
-	s.saving = true
 	s.episode = p.scope.Breaker.Episode()
-	p.stored = true
-	d.do(Effect{Do: Save, Part: p, Record: p.head.id(), Entry: p.entry(wait)})
+	d.save(p, p.entry(wait))
 
 	e := p.event(observe.Held)
 	e.Err, e.RetryAt = o.Err, s.retryAt
@@ -197,7 +190,8 @@ func (d *Desk) condemn(now time.Time, p *Part, o Outcome) {
 // note writes a verdict into the story. A death that was noted before this call, and did not happen, is no death.
 func (p *Part) note(now time.Time, o Outcome) {
 	s := &p.story
-	s.attempts, s.noted = p.call.Attempt, false
+	s.attempts++
+	s.noted = false
 	s.failedAt = now
 	if s.firstFailed.IsZero() {
 		s.firstFailed, s.firstError = now, o.Text
@@ -208,7 +202,7 @@ func (p *Part) note(now time.Time, o Outcome) {
 // alone reports whether no other witness stands under the breaker of p.
 func (d *Desk) alone(p *Part) bool {
 	for _, q := range d.parts {
-		if q != p && q.scope == p.scope && q.witness() {
+		if q != p && q.scope == p.scope && d.witness(q) {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ type HeldView struct {
 
 // View takes the picture.
 func (d *Desk) View() View {
-	v := View{Guard: d.guard.on, Spent: d.spent}
+	v := View{Guard: d.guard, Spent: d.spent}
 	if d.shared != nil {
 		v.Breaker = d.shared.view()
 	}
@@ -60,7 +60,7 @@ func (d *Desk) View() View {
 					RetryAt: l.retryAt, Error: l.Err.Error(), FirstFailed: l.FirstFailed})
 			}
 		}
-		if s := &p.story; p.heldBack() || p.phase == Stalled {
+		if s := &p.story; p.held() {
 			pv.Held = append(pv.Held, HeldView{Offset: p.head.Offset, Attempts: s.attempts, WaitsFor: s.waitsFor.String(),
 				RetryAt: s.retryAt, Error: s.lastError, FirstFailed: s.firstFailed})
 		}
