@@ -23,8 +23,8 @@ import (
 
 // KafkaConfig says what [NewKafka] starts. The zero value is one broker that clients reach directly.
 type KafkaConfig struct {
-	// Brokers is 1 or 3 as a rule; default 1. From three brokers on, internal topics have three replicas, and an
-	// acknowledgement needs two of them.
+	// Brokers is 1 or 3 as a rule; default 1. From three brokers on, a topic has three replicas unless it is
+	// created with another number, and an acknowledgement needs two of them.
 	Brokers int
 	// Proxied puts a [Proxy] in front of each broker; clients are told of nothing else.
 	Proxied bool
@@ -236,38 +236,39 @@ func (b *Broker) living() *process {
 func (b *Broker) writeSettings(brokers int, voters string, more map[string]string) error {
 	replicas, minISR := min(3, brokers), min(2, (brokers+1)/2)
 	s := map[string]string{
-		"node.id":                                      fmt.Sprint(b.ID),
-		"process.roles":                                "broker,controller",
-		"controller.quorum.voters":                     voters,
-		"controller.listener.names":                    "CONTROLLER",
-		"inter.broker.listener.name":                   "BROKERS",
-		"listeners":                                    "CLIENTS://" + b.listen + ",BROKERS://" + b.direct + ",CONTROLLER://" + b.control,
-		"advertised.listeners":                         "CLIENTS://" + b.addr + ",BROKERS://" + b.direct,
-		"listener.security.protocol.map":               "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"log.dirs":                                     filepath.Join(b.kafka.folder.path, b.name()),
-		"auto.create.topics.enable":                    "false",
-		"min.insync.replicas":                          fmt.Sprint(minISR),
-		"offsets.topic.num.partitions":                 fmt.Sprint(offsetsPartitions),
-		"offsets.topic.replication.factor":             fmt.Sprint(replicas),
-		"transaction.state.log.num.partitions":         "1",
-		"transaction.state.log.replication.factor":     fmt.Sprint(replicas),
-		"transaction.state.log.min.isr":                fmt.Sprint(minISR),
-		"share.coordinator.state.topic.num.partitions": "1",
-		"share.coordinator.state.topic.min.isr":        fmt.Sprint(minISR),
-		"group.initial.rebalance.delay.ms":             "0",
-		"group.min.session.timeout.ms":                 "1000",
-		"group.consumer.min.session.timeout.ms":        "1000",
-		"group.consumer.session.timeout.ms":            "10000",
-		"group.consumer.min.heartbeat.interval.ms":     "100",
-		"group.consumer.heartbeat.interval.ms":         "500", // a member learns of a new assignment at its heartbeat
-		"broker.session.timeout.ms":                    "3000",
-		"broker.heartbeat.interval.ms":                 "500",
-		"log.retention.check.interval.ms":              "1000",
-		"log.cleaner.dedupe.buffer.size":               "2097152", // the default of 128 MB is for millions of keys
-		"num.network.threads":                          "2",
-		"num.io.threads":                               "4",
+		"node.id":                                          fmt.Sprint(b.ID),
+		"process.roles":                                    "broker,controller",
+		"controller.quorum.voters":                         voters,
+		"controller.listener.names":                        "CONTROLLER",
+		"inter.broker.listener.name":                       "BROKERS",
+		"listeners":                                        "CLIENTS://" + b.listen + ",BROKERS://" + b.direct + ",CONTROLLER://" + b.control,
+		"advertised.listeners":                             "CLIENTS://" + b.addr + ",BROKERS://" + b.direct,
+		"listener.security.protocol.map":                   "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"log.dirs":                                         filepath.Join(b.kafka.folder.path, b.name()),
+		"auto.create.topics.enable":                        "false",
+		"min.insync.replicas":                              fmt.Sprint(minISR),
+		"offsets.topic.num.partitions":                     fmt.Sprint(offsetsPartitions),
+		"offsets.topic.replication.factor":                 fmt.Sprint(replicas),
+		"transaction.state.log.num.partitions":             "1",
+		"transaction.state.log.replication.factor":         fmt.Sprint(replicas),
+		"transaction.state.log.min.isr":                    fmt.Sprint(minISR),
+		"share.coordinator.state.topic.num.partitions":     "1",
+		"share.coordinator.state.topic.min.isr":            fmt.Sprint(minISR),
+		"share.coordinator.state.topic.replication.factor": fmt.Sprint(replicas),
+		"default.replication.factor":                       fmt.Sprint(replicas),
+		"group.initial.rebalance.delay.ms":                 "0",
+		"group.min.session.timeout.ms":                     "1000",
+		"group.consumer.min.session.timeout.ms":            "1000",
+		"group.consumer.session.timeout.ms":                "10000",
+		"group.consumer.min.heartbeat.interval.ms":         "100",
+		"group.consumer.heartbeat.interval.ms":             "500", // a member learns of a new assignment at its heartbeat
+		"broker.session.timeout.ms":                        "3000",
+		"broker.heartbeat.interval.ms":                     "500",
+		"log.retention.check.interval.ms":                  "1000",
+		"log.cleaner.dedupe.buffer.size":                   "2097152", // the default of 128 MB is for millions of keys
+		"num.network.threads":                              "2",
+		"num.io.threads":                                   "4",
 	}
-	s["share.coordinator.state.topic.replication.factor"] = fmt.Sprint(replicas)
 	maps.Copy(s, more)
 	var text strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(s)) {

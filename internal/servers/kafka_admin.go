@@ -19,9 +19,9 @@ import (
 // them, since Kafka takes String.hashCode() modulo that number, and the hash of one character is its code.
 const offsetsPartitions = 5
 
-// Ready waits until the living brokers (those neither killed nor frozen) can be used: each answers and knows the others, each partition with a
-// living replica has a leader and all its living replicas in sync, and each group's coordinator has loaded. It fails when ctx
-// ends, or at once when a broker has ended by itself.
+// Ready waits until the living brokers (those neither killed nor frozen) can be used: each answers and knows the others, each
+// partition whose replicas all live has a leader, living replicas are in sync with theirs, and each group's coordinator has
+// loaded. It fails when ctx ends, or at once when a broker has ended by itself.
 func (k *Kafka) Ready(ctx context.Context) error {
 	return k.until(ctx, func(ctx context.Context) error {
 		living, err := k.living()
@@ -168,8 +168,8 @@ func (k *Kafka) Leader(ctx context.Context, topic string, partition int32) (*Bro
 	return nil, fmt.Errorf("servers: topic %q has no partition %d", topic, partition)
 }
 
-// CreateTopic creates a topic and waits until each living broker knows the leaders of its partitions. Configs may be nil; a replication
-// factor of -1 is the broker's default, 1.
+// CreateTopic creates a topic and waits until each living broker knows the leaders of its partitions. Configs may be nil; a
+// replication factor of -1 is the broker's default, see [KafkaConfig].Brokers.
 func (k *Kafka) CreateTopic(name string, partitions, replicationFactor int, configs map[string]string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
