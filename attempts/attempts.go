@@ -111,8 +111,8 @@ type Store interface {
 	// a note it does nothing. Call it also where saving the note has failed: it may have arrived.
 	Unnote(ctx context.Context, group string, p Partition, r Record) error
 
-	// Forget removes every entry whose offset lies below the committed offset; call it with commits that were acknowledged
-	// and no others. The mark stays.
+	// Forget removes every entry whose offset lies below the committed offset, and ends what ForeignMark says; the mark stays.
+	// Call it with commits that were acknowledged and no others, and only where there is an entry or a foreign mark to forget.
 	Forget(ctx context.Context, group string, p Partition, below int64) error
 
 	// Release removes owner's own marks, and only those: a clean leave. An owner whose guard is still on had better not

@@ -94,6 +94,22 @@ func TestAwayInTheMiddleAndBack(t *testing.T) {
 	}
 }
 
+// A dying master is away for a moment, and its replica knows what was saved.
+func TestSentinelMakesTheReplicaTheMaster(t *testing.T) {
+	trio := servers.StartRedisSentinel(t)
+	client := connectWith(t, redis.UniversalOptions{Addrs: []string{trio.Sentinel.Addr}, MasterName: servers.SentinelMaster})
+	s := attempts.Redis(client, attempts.RedisConfig{})
+	back(t, s, attempts.Entry{Attempts: 2, Wait: time.Hour})
+	eventually(t, "the replica has it", func() bool {
+		return connect(t, trio.Replica.Addr).Exists(t.Context(), s.Key("g", part)).Val() == 1
+	})
+	check(t, trio.Master.Kill())
+	wantAway(t, s)
+	if got := back(t, s, attempts.Entry{Attempts: 1}); got.Attempts < 2 || got.Wait < 50*time.Minute {
+		t.Errorf("after the failover: %+v", got)
+	}
+}
+
 // A client at its defaults waits for an answer for five seconds, and tries four times.
 func TestSlowRedisCostsTheTimeoutAndNoMore(t *testing.T) {
 	const delay = 2 * time.Second

@@ -45,7 +45,16 @@ func NewRedis(ctx context.Context) (*RedisServer, error) {
 	return newRedis(ctx, ports[0])
 }
 
+// newRedis starts a server that keeps data, with more settings than the usual ones.
 func newRedis(ctx context.Context, port int, more ...string) (*RedisServer, error) {
+	return launch(ctx, port, func(dir string) ([]string, error) {
+		return append([]string{"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", dir,
+			"--save", "", "--appendonly", "yes", "--appendfsync", "no", "--daemonize", "no"}, more...), nil
+	})
+}
+
+// launch starts redis-server with the arguments for a folder of its own, and waits until it answers on port.
+func launch(ctx context.Context, port int, args func(dir string) ([]string, error)) (*RedisServer, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("servers: no redis-server on PATH; install Redis 7, on Debian with apt-get install redis-server: %w", ErrUnavailable)
 	}
@@ -53,13 +62,12 @@ func newRedis(ctx context.Context, port int, more ...string) (*RedisServer, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{
-		Addr:   local(port),
-		folder: f,
-		args: append([]string{"--bind", "127.0.0.1", "--port", fmt.Sprint(port), "--dir", filepath.Join(f.path, "data"),
-			"--save", "", "--appendonly", "yes", "--appendfsync", "no", "--daemonize", "no"}, more...),
+	s := &RedisServer{Addr: local(port), folder: f}
+	dir := filepath.Join(f.path, "data")
+	err = os.Mkdir(dir, 0o755)
+	if err == nil {
+		s.args, err = args(dir)
 	}
-	err = os.Mkdir(filepath.Join(f.path, "data"), 0o755)
 	if err == nil {
 		err = s.start(ctx)
 	}
@@ -198,6 +206,81 @@ func NewRedisCluster(ctx context.Context) (nodes []*RedisServer, err error) {
 		}
 	}
 	return nodes, nil
+}
+
+// RedisSentinel is a master with a replica, and a Sentinel that makes the replica the master a second after the master has
+// died.
+type RedisSentinel struct {
+	Sentinel, Master, Replica *RedisServer
+}
+
+// SentinelMaster is the name under which a [RedisSentinel] knows its master.
+const SentinelMaster = "breakwater"
+
+// NewRedisSentinel starts the three and waits until they know each other. Errors are as with [NewRedis].
+func NewRedisSentinel(ctx context.Context) (s RedisSentinel, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+			s = RedisSentinel{}
+		}
+	}()
+	ports, err := freePorts(3)
+	if err != nil {
+		return s, err
+	}
+	if s.Master, err = newRedis(ctx, ports[0]); err != nil {
+		return s, err
+	}
+	if s.Replica, err = newRedis(ctx, ports[1], "--replicaof", "127.0.0.1", fmt.Sprint(ports[0]), "--repl-diskless-sync-delay", "0"); err != nil {
+		return s, err
+	}
+	s.Sentinel, err = launch(ctx, ports[2], func(dir string) ([]string, error) {
+		conf := filepath.Join(dir, "sentinel.conf") // it is written to by Sentinel, too
+		return []string{conf, "--sentinel"}, os.WriteFile(conf, fmt.Appendf(nil, `bind 127.0.0.1
+port %d
+dir %s
+sentinel monitor %s 127.0.0.1 %d 1
+sentinel down-after-milliseconds %[3]s 1000
+sentinel failover-timeout %[3]s 3000
+`, ports[2], dir, SentinelMaster, ports[0]), 0o644)
+	})
+	if err != nil {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisPatience)
+	defer cancel()
+	sentinel, replica := redis.NewSentinelClient(&redis.Options{Addr: s.Sentinel.Addr}), redis.NewClient(&redis.Options{Addr: s.Replica.Addr})
+	defer sentinel.Close()
+	defer replica.Close()
+	return s, s.Sentinel.process.eventually(ctx, func() error {
+		replicas, err := sentinel.Replicas(ctx, SentinelMaster).Result()
+		if err == nil && (len(replicas) != 1 || !strings.Contains(replica.Info(ctx, "replication").Val(), "master_link_status:up")) {
+			err = fmt.Errorf("the replica is not in sync: %v", replicas)
+		}
+		return err
+	})
+}
+
+// Close kills all three and removes their files.
+func (s RedisSentinel) Close() error {
+	var errs []error
+	for _, server := range []*RedisServer{s.Sentinel, s.Master, s.Replica} {
+		if server != nil {
+			errs = append(errs, server.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// StartRedisSentinel starts a master, a replica and a Sentinel for one test and stops them when the test ends.
+func StartRedisSentinel(t testing.TB) RedisSentinel {
+	t.Helper()
+	Real(t)
+	s, err := NewRedisSentinel(t.Context())
+	Must(t, err)
+	closeAtEnd(t, s)
+	return s
 }
 
 // StartRedis starts a server for one test and stops it when the test ends.
