@@ -260,6 +260,12 @@ func TestLoad(t *testing.T) {
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("of a missing file: %v", err)
 	}
+	if err := os.WriteFile(file, []byte("[1"+strings.Repeat(" ", 2<<20)+"]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = strategy.Load(file); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("of a huge file: %v", err)
+	}
 	_, err = strategy.Load(dir)
 	if err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("of a directory: %v", err)

@@ -136,7 +136,6 @@ func (w *Watcher) Close() error {
 
 func (w *Watcher) run(ctx context.Context, every time.Duration, hints hints) {
 	defer close(w.done)
-	defer w.cancel()
 	defer func() { _ = hints.close() }()
 	poll := time.NewTicker(every)
 	defer poll.Stop()

@@ -419,6 +419,22 @@ func TestCloseEndsTheWatching(t *testing.T) {
 	}
 }
 
+func TestCloseWaitsForTheTelling(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T, p place, w *strategy.Watcher, _ <-chan strategy.Reload, wait func(time.Duration)) {
+		told := make(chan struct{}, 1)
+		w.OnReload(func(strategy.Reload) {
+			time.Sleep(time.Minute)
+			told <- struct{}{}
+		})
+		p.write(p.file(), `[2]`)
+		wait(2 * time.Second)
+		_ = w.Close()
+		if len(told) != 1 {
+			t.Error("Close came back while a listener was running")
+		}
+	})
+}
+
 func TestWatchFailsWhereTheFirstLoadFails(t *testing.T) {
 	p := newPlace(t, `[-1]`)
 	var parse *strategy.ParseError
