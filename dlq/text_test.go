@@ -37,6 +37,19 @@ func TestRedactThatPanicsStopsNoLetter(t *testing.T) {
 	}
 }
 
+func TestTextsAreCutBetweenRunes(t *testing.T) {
+	const text = "grüße an 世界 😀"
+	for limit := -1; limit <= len(text)+1; limit++ {
+		got := cut(text, limit)
+		if !utf8.ValidString(got) || len(got) > max(0, limit) {
+			t.Errorf("cut to %d: %q", limit, got)
+		}
+		if limit < len(text) && limit >= len(ellipsis) && !strings.HasSuffix(got, ellipsis) {
+			t.Errorf("cut to %d without a mark: %q", limit, got)
+		}
+	}
+}
+
 func FuzzCut(f *testing.F) {
 	f.Add("grüße \x1b[31m\x00\xff\u202e", 7)
 	f.Fuzz(func(t *testing.T, s string, limit int) {

@@ -236,10 +236,10 @@ func TestManyLettersShareARoundTrip(t *testing.T) {
 
 func TestDoneComesFromAnotherGoroutine(t *testing.T) {
 	c := broker(t, kfake.SeedTopics(1, "orders.dlq"))
-	w := writerOn(t, c, Config{Topic: "orders.dlq"})
-	bad := letter(record(0, 1))
-	bad.Record = nil
-	for _, l := range []Letter{letter(record(0, 1)), bad} {
+	w := writerOn(t, c, Config{})
+	empty, badName := letter(nil), letter(record(0, 1))
+	*badName.Record.TopicPartition.Topic = "no/name"
+	for _, l := range []Letter{letter(record(0, 1)), empty, badName} {
 		var mu sync.Mutex // as a caller may hold one that done takes
 		done := make(chan error, 1)
 		mu.Lock()
@@ -593,12 +593,41 @@ func TestCloseGivesUpWhenItsTimeEnds(t *testing.T) {
 	}
 }
 
+func TestRecordThatTheClientForgotIsAnsweredInTheEnd(t *testing.T) {
+	w, err := NewWriter(Config{}, &kafka.ConfigMap{"bootstrap.servers": "127.0.0.1:1"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 2)
+	_ = w.main.use(func(c *client) error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.open[&answer{func(err error) { answered <- err }}] = struct{}{}
+		return nil
+	})
+	if err := w.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	wantErr(t, receive(t, answered), ErrClosed)
+}
+
 func TestTokenIsKeptForTheProducerThatTakesOver(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	connections := make(chan net.Conn, 100) // librdkafka does not connect before it has a token
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				close(connections)
+				return
+			}
+			connections <- conn
+		}
+	}()
 	asked := make(chan kafka.Event, 100)
 	w, err := NewWriter(Config{OnEvent: func(e kafka.Event) {
 		if _, ok := e.(kafka.OAuthBearerTokenRefresh); ok {
@@ -620,14 +649,23 @@ func TestTokenIsKeptForTheProducerThatTakesOver(t *testing.T) {
 	if err := w.SetOAuthBearerToken(token); err != nil {
 		t.Error(err)
 	}
-	single, err := w.alone()
-	if err != nil {
+	defer receive(t, connections).Close() // left open, so that it is not made again
+	kill(t, w)
+	receive(t, asked) // the one that takes over
+	eventually(t, "a connection of the one that takes over", func() bool {
+		select {
+		case conn := <-connections:
+			defer conn.Close()
+			return true
+		default:
+			return false
+		}
+	})
+	if _, err := w.alone(); err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range []*producer{w.main, single} {
-		if p.token == nil || p.token.TokenValue != "x" {
-			t.Error("a producer has no token")
-		}
+	if w.single.token == nil {
+		t.Error("the second producer has no token")
 	}
 	if err := w.SetOAuthBearerToken(token); err != nil {
 		t.Error(err)
