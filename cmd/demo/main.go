@@ -1,0 +1,93 @@
+// Command demo shows Breakwater at work, in half a minute and with nothing installed but Go and a C compiler:
+//
+//	go run ./cmd/demo
+//
+// Orders flow through a Kafka topic to a payment service, which goes down and comes back; one order is no JSON, and one makes the payment
+// service fail whenever it comes. What happens is shown as it happens, and the account at the end is counted from the outside: by the
+// producer, by the payment service, by a reader of the DLQ and by the broker, never by the consumer that is on show.
+//
+// The exit code is 0 where the account adds up, 1 where it doesn't or the demo could not run, 2 where it was called wrongly.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it the hard way
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, halfAMinute))
+}
+
+// options are the flags.
+type options struct {
+	strategy, brokers, redis, topic, group string
+	json                                   bool
+}
+
+const usage = `An outage, played in half a minute: orders flow from Kafka to a payment service, the service goes down, Breakwater pauses and probes
+until it is back. One order is no JSON, and one makes the payment service fail whenever it comes: both end in the DLQ.
+
+  go run ./cmd/demo
+  go run ./cmd/demo -json | tail -n 1                             the account as one JSON object, for scripts
+  go run ./cmd/demo -strategy my.json                             with a strategy of yours; edit the file while it runs
+  go run ./cmd/demo -brokers localhost:9092 -redis localhost:6379 on real servers, in a topic made for it and deleted afterwards
+  go run ./cmd/demo -brokers localhost:9092 -topic invoices       consumes what is in that topic
+
+Without -brokers and -redis it starts its own, in this process. A -topic that exists is consumed as it is, from where -group stands to
+what is its end at the start, and nothing is produced to it; each record is one call of the demo's payment service, whatever is in it, and
+<topic>.dlq is created if it is missing. A -topic that does not exist is made, played with, and deleted at the end.
+
+The demo's strategy (cmd/demo/strategy.json) is short, so that a record can exhaust it in half a minute. With a longer one the demo lasts
+until its last record is through: with the strategy.json at the root, eleven minutes. Ctrl-C ends it at any time, with the account so far.
+
+The exit code is 1 where the account does not add up.
+
+`
+
+// run is main with everything that it touches as an argument. It returns the exit code.
+func run(ctx context.Context, args []string, out, errs io.Writer, s script) int {
+	var o options
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(errs)
+	flags.StringVar(&o.strategy, "strategy", "", "strategy `file` (default cmd/demo/strategy.json)")
+	flags.StringVar(&o.brokers, "brokers", "", "`addresses` of a real Kafka, comma-separated (default: an embedded broker)")
+	flags.StringVar(&o.redis, "redis", "", "`address` of a real Redis, or a redis:// URL (default: an embedded one)")
+	flags.StringVar(&o.topic, "topic", "", "`topic` to consume, or to make if there is none of that name (default: a new one)")
+	flags.StringVar(&o.group, "group", "breakwater-demo", "consumer `group`; it must have no other member")
+	flags.BoolVar(&o.json, "json", false, "print the account as one JSON object too, as the last line")
+	flags.Usage = func() { fmt.Fprint(errs, usage); flags.PrintDefaults() }
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintf(errs, "demo: %q is no flag; demo -h lists them\n", flags.Arg(0))
+		return 2
+	}
+
+	b := newBoard(out)
+	e, err := play(ctx, o, s, b)
+	b.close()
+	if err != nil {
+		fmt.Fprintln(errs, "demo:", err)
+		return 1
+	}
+	sum := settle(e)
+	sum.print(out, b.paint)
+	if o.json {
+		sum.printJSON(out)
+	}
+	if !sum.AddsUp {
+		return 1
+	}
+	return 0
+}
