@@ -4,7 +4,7 @@ package simkafka
 //
 // Whoever takes the mutex first runs what is due, in the order of instants and, within one instant, of planning. So what
 // the cluster does at an instant comes before what a client does at that instant, whichever goroutine wakes first.
-// Functions that are planned run under the mutex and must not block.
+// Functions that are planned run under the mutex and must not block. For as long as the mutex is held, time stands still.
 
 import (
 	"container/heap"
@@ -15,6 +15,7 @@ import (
 type clock struct {
 	mu    sync.Mutex
 	start time.Time
+	t     time.Duration // now
 	plans plans
 	seq   int
 	timer *time.Timer
@@ -48,9 +49,8 @@ func (p *plans) Pop() any {
 func (c *clock) init() {
 	c.start = time.Now()
 	c.timer = time.AfterFunc(time.Hour, func() {
-		c.mu.Lock()
+		c.lock()
 		c.armed = unarmed
-		c.run()
 		c.unlock()
 	})
 	c.timer.Stop()
@@ -58,15 +58,12 @@ func (c *clock) init() {
 }
 
 // now is the time since the cluster was made.
-func (c *clock) now() time.Duration { return time.Since(c.start) }
+func (c *clock) now() time.Duration { return c.t }
 
 func (c *clock) lock() {
 	c.mu.Lock()
-	c.run()
-}
-
-func (c *clock) run() {
-	for len(c.plans) > 0 && c.plans[0].at <= c.now() {
+	c.t = time.Since(c.start)
+	for len(c.plans) > 0 && c.plans[0].at <= c.t {
 		heap.Pop(&c.plans).(plan).do()
 	}
 }

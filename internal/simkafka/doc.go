@@ -4,7 +4,8 @@
 // It behaves by the rules that were found in confluent-kafka-go 2.11.1 and on real brokers, the bad ones included: a
 // pause outlives its assignment, Pause and Resume never say that they failed, a resume takes up to a second unless a
 // request wakes the fetcher, Commit blocks for a session timeout while the coordinator is away, a fenced client hangs in
-// Close. Nothing here is a convenience for the code under test.
+// Close. Nothing here is a convenience for the code under test. A number in a comment, such as (1.2.2), is a rule of
+// RULES.md.
 //
 // Everything happens at instants of the package time clock, so that inside a testing/synctest bubble a wait of hours
 // costs nothing. What is random is drawn from generators that are seeded by the cluster's seed and by the order in which

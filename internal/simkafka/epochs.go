@@ -9,7 +9,7 @@ package simkafka
 import "slices"
 
 func (g *group) joinEpoch(m *member) {
-	m.client.joined(m.epoch)
+	m.client.joined(m.id, m.epoch)
 	g.retarget()
 	g.reconcile(m)
 }

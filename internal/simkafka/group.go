@@ -121,11 +121,12 @@ func (g *group) add(c *Client) *member {
 // one that lives wins (1.8.2).
 func (g *group) replace(m *member, c *Client) bool {
 	old := m.client
-	if g.protocol == Consumer && !old.gone() {
+	lives := old != c && !old.gone()
+	if g.protocol == Consumer && lives {
 		c.fail(kafka.ErrUnreleasedInstanceID)
 		return false
 	}
-	if !old.gone() {
+	if lives {
 		g.k.coordinate(old.nextHeartbeat(), func() { old.fail(kafka.ErrFencedInstanceID) })
 	}
 	g.members = slices.DeleteFunc(g.members, func(x *member) bool { return x == m })
@@ -135,7 +136,7 @@ func (g *group) replace(m *member, c *Client) bool {
 		return true
 	}
 	fresh.joined = true
-	c.joined(g.generation)
+	c.joined(fresh.id, g.generation)
 	g.k.after(c.opt.Latency, func() {
 		if g.state == stable {
 			c.synced(fresh.id, fresh.owned)
@@ -199,7 +200,7 @@ func (g *group) complete() {
 	}
 	g.state = completing
 	for _, m := range g.members {
-		m.client.joined(generation)
+		m.client.joined(m.id, generation)
 	}
 	delay := g.k.minDelay
 	if g.k.maxDelay > g.k.minDelay {

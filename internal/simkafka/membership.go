@@ -79,7 +79,10 @@ func (c *Client) refused(code kafka.ErrorCode) {
 }
 
 // joined: the group knows the member, under this generation or epoch.
-func (c *Client) joined(generation int) {
+func (c *Client) joined(memberID string, generation int) {
+	if c.gone() || c.closing || c.state != joining || c.memberID != memberID {
+		return
+	}
 	c.wasRefused = false
 	c.knowsProtocol = true
 	c.generation = generation
@@ -178,7 +181,7 @@ func (c *Client) unknownMember(id string) {
 		return
 	}
 	c.memberID, c.generation = "", -1
-	if c.state == joining || c.state == syncing {
+	if c.state == joining {
 		c.join()
 	} else {
 		c.lose()
@@ -187,7 +190,14 @@ func (c *Client) unknownMember(id string) {
 
 // lose: the partitions may be somebody else's by now.
 func (c *Client) lose() {
-	if c.gone() || c.closing || c.rebalancing() {
+	if c.gone() || c.closing {
+		return
+	}
+	if c.state == syncing {
+		c.join() // its SyncGroup is answered with UNKNOWN_MEMBER_ID
+		return
+	}
+	if c.rebalancing() {
 		return
 	}
 	c.target = nil
@@ -223,7 +233,7 @@ func (c *Client) answered() {
 	for _, p := range c.assigned {
 		if p.held {
 			p.held = false
-			p.delay(c.resumeDelay())
+			p.delay(time.Duration(c.net.Int64N(int64(500 * time.Millisecond)))) // a fetch of before is still to return
 		}
 	}
 	switch {

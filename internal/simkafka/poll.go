@@ -239,13 +239,14 @@ func (c *Client) isStopped() bool {
 	}
 }
 
-// terminate begins the end: a rebalance that waits is answered first, and in place of an assignment comes none.
+// terminate begins the end. What waits for an answer already is served, and in place of an assignment comes none. The rest
+// is revoked: under the incremental protocols behind what waits, under Range only when nothing does.
 func (c *Client) terminate() {
+	waits := c.state == awaitAssign || c.state == awaitUnassign
 	switch {
-	case c.state == awaitAssign || c.state == awaitUnassign:
-	case len(c.groupAssignment) > 0 || c.eager() && c.groupAssignment != nil:
+	case c.eager() && c.groupAssignment != nil && !waits, !c.eager() && len(c.groupAssignment) > 0:
 		c.rebalance(awaitUnassign, c.groupAssignment)
-	default:
+	case !waits:
 		c.leave()
 	}
 }

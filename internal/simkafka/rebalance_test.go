@@ -171,6 +171,28 @@ func TestTheWrongAssignCallLeavesTheClientSilent(t *testing.T) {
 	})
 }
 
+// 1.5.3: and what it has had before is silent as well.
+func TestTheWrongAssignCallSilencesWhatStays(t *testing.T) {
+	in(t, 1, func(t *testing.T, k *simkafka.Cluster) {
+		a := newApp(t, k, simkafka.Options{Protocol: simkafka.Cooperative})
+		wrong := false
+		none(t, a.SubscribeTopics([]string{orders}, func(c *kafka.Consumer, e kafka.Event) error {
+			if wrong {
+				return a.Assign(e.(kafka.AssignedPartitions).Partitions)
+			}
+			return a.rebalanced(c, e)
+		}))
+		a.until("assigned 0", time.Second)
+		wrong = true
+		k.CreateTopic(orders, 2)
+		produce(k, 0, 1)
+		a.until("0@0", time.Second)
+		a.run(10 * time.Second)
+		produce(k, 0, 1)
+		want(t, a.run(time.Minute))
+	})
+}
+
 // 1.5.1, 1.5.2
 func TestTheBindingAnswersWhereTheApplicationDoesNot(t *testing.T) {
 	inEach(t, 1, func(t *testing.T, k *simkafka.Cluster, protocol string) {
@@ -376,4 +398,64 @@ func TestAStaticMemberBeyondMaxPollKeepsItsPlaceForASession(t *testing.T) {
 		}
 		want(t, a.run(time.Second), "error "+kafka.ErrMaxPollExceeded.String(), "lost 0", "assigned 0")
 	})
+}
+
+// 1.5.7: the time before the callback was spent in Poll.
+func TestMaxPollBeginsWithTheCallback(t *testing.T) {
+	in(t, 1, func(t *testing.T, k *simkafka.Cluster) {
+		a := subscribed(t, k, simkafka.Options{MaxPollInterval: 20 * time.Second})
+		a.wait = 15 * time.Second
+		time.AfterFunc(50*time.Second, a.LoseAssignment)
+		a.once(100_000)
+		want(t, a.saw(), "lost 0")
+		a.wait = 0
+		want(t, a.run(time.Second), "assigned 0")
+	})
+}
+
+// 1.6.2: who has nothing to revoke does not join behind the application's back.
+func TestBeyondMaxPollNobodyJoinsBeforeThePoll(t *testing.T) {
+	in(t, 1, func(t *testing.T, k *simkafka.Cluster) {
+		o := simkafka.Options{Protocol: simkafka.Cooperative, MaxPollInterval: 10 * time.Second}
+		a := subscribed(t, k, o)
+		a.start()
+		defer a.stop()
+		b := newApp(t, k, o)
+		b.subscribe()
+		b.run(20 * time.Second)
+		if len(b.assigned()) != 0 {
+			t.Fatal("both have something")
+		}
+		b.saw()
+		time.Sleep(time.Minute)
+		if got := len(k.Members("billing")); got != 1 {
+			t.Errorf("%d members", got)
+		}
+		want(t, b.run(10*time.Second), "error "+kafka.ErrMaxPollExceeded.String(), "assigned")
+		if got := len(k.Members("billing")); got != 2 {
+			t.Errorf("%d members after a poll", got)
+		}
+	})
+}
+
+// 1.2.1: while a callback waits, what stays is stopped too, and its prefetch is gone.
+func TestARebalanceStopsWhatStays(t *testing.T) {
+	for _, protocol := range []string{simkafka.Cooperative, simkafka.Consumer} {
+		in(t, 1, func(t *testing.T, k *simkafka.Cluster) {
+			produce(k, 0, 100)
+			a := subscribed(t, k, simkafka.Options{Protocol: protocol, Prefetch: 10})
+			a.until("0@0", time.Second)
+			if got := a.Fetched(); got != 10 {
+				t.Fatalf("%s: %d records were fetched", protocol, got)
+			}
+			k.CreateTopic(orders, 2)
+			time.Sleep(5 * time.Second)
+			a.once(0)
+			want(t, a.saw(), "assigned 1")
+			a.until("0@1", time.Second)
+			if got := a.Fetched(); got != 20 {
+				t.Errorf("%s: %d records were fetched, want the prefetch again", protocol, got)
+			}
+		})
+	}
 }
