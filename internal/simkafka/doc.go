@@ -7,7 +7,7 @@
 // Close. Nothing here is a convenience for the code under test. A number in a comment, such as (1.2.2), is a rule of
 // RULES.md.
 //
-// Everything happens at instants of the package time clock, so that inside a testing/synctest bubble a wait of hours
+// Everything happens at instants of package time's clock, so that inside a testing/synctest bubble a wait of hours
 // costs nothing. What is random is drawn from generators that are seeded by the cluster's seed and by the order in which
 // clients and groups appear, each of them used by one actor only; so the same calls in the same order see the same world.
 //
