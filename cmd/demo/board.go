@@ -176,7 +176,10 @@ func fit(line string, width int) string {
 			continue
 		}
 		if room == 0 {
-			return line[:i] + reset
+			if line = line[:i]; strings.Contains(line, "\x1b") {
+				line += reset
+			}
+			return line
 		}
 		_, n := utf8.DecodeRuneInString(line[i:])
 		i += n

@@ -32,23 +32,34 @@ type options struct {
 	json                                   bool
 }
 
-const usage = `An outage, played in half a minute: orders flow from Kafka to a payment service, the service goes down, Breakwater pauses and probes
-until it is back. One order is no JSON, and one makes the payment service fail whenever it comes: both end in the DLQ.
+const usage = `An outage, played in half a minute: orders flow from Kafka to a payment service,
+the service goes down, Breakwater pauses, waits and probes until it is back. One
+order is no JSON, and one makes the payment service fail whenever it comes: both
+end in the DLQ. The account at the end is counted from the outside.
 
   go run ./cmd/demo
-  go run ./cmd/demo -json | tail -n 1                             the account as one JSON object, for scripts
-  go run ./cmd/demo -strategy my.json                             with a strategy of yours; edit the file while it runs
-  go run ./cmd/demo -brokers localhost:9092 -redis localhost:6379 on real servers, in a topic made for it and deleted afterwards
-  go run ./cmd/demo -brokers localhost:9092 -topic invoices       consumes what is in that topic
+  go run ./cmd/demo -json | tail -n 1      the account as one JSON object
+  go run ./cmd/demo -strategy my.json      edit the file while it runs
+  go run ./cmd/demo -brokers localhost:9092 -redis localhost:6379
+                                           real servers, and a topic for the play
+  go run ./cmd/demo -brokers localhost:9092 -topic invoices -group trial
+                                           consumes what is in that topic
 
-Without -brokers and -redis it starts its own, in this process. A -topic that exists is consumed as it is, from where -group stands to
-what is its end at the start, and nothing is produced to it; each record is one call of the demo's payment service, whatever is in it, and
-<topic>.dlq is created if it is missing. A -topic that does not exist is made, played with, and deleted at the end.
+Without -brokers and -redis it starts its own, in this process.
 
-The demo's strategy (cmd/demo/strategy.json) is short, so that a record can exhaust it in half a minute. With a longer one the demo lasts
-until its last record is through: with the strategy.json at the root, eleven minutes. Ctrl-C ends it at any time, with the account so far.
+A -topic that exists is consumed as it is, from where -group stands to what is
+its end at the start, and nothing is produced to it. Each record is one call of
+the demo's payment service, whatever is in it; <topic>.dlq is created if it is
+missing. A -topic that does not exist is made, and deleted at the end with its
+DLQ.
 
-The exit code is 1 where the account does not add up.
+The demo's own strategy (cmd/demo/strategy.json) is short, so that a record can
+exhaust it in half a minute. With a longer one the demo lasts until its last
+record is through: eleven minutes with the strategy.json at the root. Ctrl-C
+ends it at any time, with the account so far.
+
+The exit code is 0 where the account adds up, 1 where it does not or the demo
+could not run, 2 for a wrong flag.
 
 `
 

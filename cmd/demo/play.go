@@ -6,6 +6,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,7 +89,6 @@ func play(ctx context.Context, o options, s script, b *board) (e evidence, err e
 }
 
 func (p *player) play(ctx context.Context) (e evidence, err error) {
-	began := time.Now()
 	pace, choke := latency, ""
 	if p.stage.ours {
 		_, at := p.nth(p.choke)
@@ -150,11 +151,11 @@ func (p *player) play(ctx context.Context) (e evidence, err error) {
 		return e, err
 	}
 	stopShowing()
-	return p.gather(e, began)
+	return p.gather(e)
 }
 
 // gather takes down what was seen, once the consumer has ended.
-func (p *player) gather(e evidence, began time.Time) (evidence, error) {
+func (p *player) gather(e evidence) (evidence, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
 	_, ends, err := p.stage.bounds(ctx, p.stage.dlq)
@@ -173,12 +174,26 @@ func (p *player) gather(e evidence, began time.Time) (evidence, error) {
 			e.down = phase.Lasted
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e.topic, e.produced, e.letters = p.stage.topic, p.produced, p.read
 	e.calls, e.dropped, e.began = r.Log, r.LogDropped, r.Started
 	e.waits = p.waits.history()
+	e.topic = p.stage.topic
+	e.produced, e.letters = p.seen()
 	return e, nil
+}
+
+// seen are the records and the letters so far. What it returns does not change any more.
+func (p *player) seen() (map[coordinates]fingerprint, []letter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.produced), slices.Clone(p.read)
+}
+
+// allDone tells whether each record has come to its end. It is dear to ask.
+func (p *player) allDone() bool {
+	e := evidence{topic: p.stage.topic, calls: p.service.Report().Log}
+	e.produced, e.letters = p.seen()
+	_, _, done := e.ends()
+	return len(done) == len(e.produced)
 }
 
 // consumer is what a user writes. started is closed when it has found its topics.
@@ -217,6 +232,7 @@ func (p *player) act(ctx context.Context, ended chan error) error {
 	defer ticker.Stop()
 	var wentDown, cameBack time.Time
 	var seen int
+	var asked time.Time
 	moved := began
 	for {
 		now := time.Now()
@@ -244,8 +260,10 @@ func (p *player) act(ctx context.Context, ended chan error) error {
 			seen, moved = n, now
 		}
 		streaming := p.stage.ours && !stream.ended
-		if f.handled+f.dead >= f.produced && !streaming {
-			return nil
+		if !streaming && f.handled+f.dead >= f.produced && now.Sub(asked) > 25*tick {
+			if asked = now; p.allDone() { // in a topic that others write to, there are calls for records that came later
+				return nil
+			}
 		}
 		if !streaming && now.Sub(moved) > p.waits.last().longest+patience {
 			p.board.say("note", red, "nothing has moved for a long time: the play ends here")
@@ -270,7 +288,6 @@ type stream struct {
 	sent           int
 	poisoned       int // the number of the order that is no JSON; -1: none
 	choking        int // the one that payments chokes on; -1: none
-	patient        time.Duration
 	acknowledgings sync.WaitGroup
 	ended          bool
 }
@@ -291,6 +308,9 @@ func (s *stream) open() (err error) {
 	if now.OnExhausted() == strategy.Hold {
 		s.choking = -1
 		s.board.say("note", plain, "onExhausted is hold, and nobody is here to skip a record: the order that payments chokes on is left out")
+	}
+	if lasts := s.choke + s.waits.last().total; s.choking >= 0 && lasts > s.end {
+		s.board.say("note", plain, fmt.Sprintf("with this strategy the play lasts some %v; Ctrl-C ends it earlier", lasts.Round(time.Second)))
 	}
 	s.board.say("flow", plain, fmt.Sprintf("%d orders a second", s.rate))
 	return nil

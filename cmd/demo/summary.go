@@ -62,28 +62,17 @@ func settle(e evidence) Summary {
 		s.Letters = []letter{}
 	}
 
-	done := map[coordinates]int{} // how often
-	handled, dead := map[coordinates]bool{}, map[coordinates]bool{}
 	for _, c := range e.calls {
 		if c.Phase == down {
 			s.CallsWhileDown++
 		}
-		if at, ours := e.ours(c.Record); ours && c.Outcome == "ok" {
-			handled[at] = true
-			done[at]++
-		}
 	}
 	for _, l := range e.letters {
-		print, ours := e.produced[l.of]
-		if !ours {
-			continue
-		}
-		dead[l.of] = true
-		done[l.of]++
-		if l.was != print {
+		if print, ours := e.produced[l.of]; ours && l.was != print {
 			s.DamagedLetters++
 		}
 	}
+	handled, dead, done := e.ends()
 	s.Handled, s.DeadLettered = len(handled), len(dead)
 	for at := range e.produced {
 		switch {
@@ -101,6 +90,24 @@ func settle(e evidence) Summary {
 	s.Faults = s.faults(e.dropped)
 	s.AddsUp = len(s.Faults) == 0
 	return s
+}
+
+// ends tells which of the produced records were handled, and which dead-lettered, and how often each was either.
+func (e *evidence) ends() (handled, dead map[coordinates]bool, done map[coordinates]int) {
+	handled, dead, done = map[coordinates]bool{}, map[coordinates]bool{}, map[coordinates]int{}
+	for _, c := range e.calls {
+		if at, ours := e.ours(c.Record); ours && c.Outcome == "ok" {
+			handled[at] = true
+			done[at]++
+		}
+	}
+	for _, l := range e.letters {
+		if _, ours := e.produced[l.of]; ours {
+			dead[l.of] = true
+			done[l.of]++
+		}
+	}
+	return handled, dead, done
 }
 
 // ours tells which produced record a call is about.
@@ -200,6 +207,17 @@ func (s *Summary) faults(dropped int) (faults []string) {
 // print writes the account for a person.
 func (s *Summary) print(out io.Writer, paint func(tone, text string) string) {
 	var b strings.Builder
+	for i, l := range s.Letters {
+		if i == shownLetters {
+			fmt.Fprintf(&b, "\n%s\n", paint(dim, fmt.Sprintf("… and %d more dead letters", len(s.Letters)-i)))
+			break
+		}
+		fmt.Fprintf(&b, "\n%s\n", paint(bold, fmt.Sprintf("Dead letter %s, and its headers", l.Place)))
+		for _, h := range l.Headers {
+			fmt.Fprintf(&b, "  %-19s %s\n", h.Name, oneLine(h.Value))
+		}
+	}
+
 	fmt.Fprintf(&b, "\n%s\n", paint(bold, "The account, counted from the outside"))
 	row := func(name string, figure int, good bool, what string) {
 		number := fmt.Sprintf("%6d", figure)
@@ -212,7 +230,7 @@ func (s *Summary) print(out io.Writer, paint func(tone, text string) string) {
 	row("handled", s.Handled, true, "payments answered 200")
 	row("dead-lettered", s.DeadLettered, true, "read back from the DLQ")
 	if s.Left > 0 {
-		row("left", s.Left, s.Interrupted, "not done and not committed: they come again at the next start")
+		row("left", s.Left, s.Interrupted, "not committed either: they come again at the next start")
 	}
 	row("lost", s.Lost, s.Lost == 0, "committed, but in neither place")
 	row("duplicated", s.Duplicated, s.Duplicated == 0, "done twice")
@@ -220,17 +238,6 @@ func (s *Summary) print(out io.Writer, paint func(tone, text string) string) {
 	row("early calls", s.EarlyCalls, s.EarlyCalls == 0, "before the strategy's wait was over")
 	row("rebalances", s.Rebalances, s.Rebalances == 0, "as the broker saw the group")
 	row("calls while down", s.CallsWhileDown, true, fmt.Sprintf("that reached payments in its %.1f s of outage", s.DownSeconds))
-
-	for i, l := range s.Letters {
-		if i == shownLetters {
-			fmt.Fprintf(&b, "\n%s\n", paint(dim, fmt.Sprintf("… and %d more dead letters", len(s.Letters)-i)))
-			break
-		}
-		fmt.Fprintf(&b, "\n%s\n", paint(bold, fmt.Sprintf("Dead letter %s, and its headers", l.Place)))
-		for _, h := range l.Headers {
-			fmt.Fprintf(&b, "  %-19s %s\n", h.Name, oneLine(h.Value))
-		}
-	}
 
 	b.WriteByte('\n')
 	equation := fmt.Sprintf("%d produced = %d handled + %d dead-lettered", s.Produced, s.Handled, s.DeadLettered)
