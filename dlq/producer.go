@@ -1,6 +1,7 @@
 package dlq
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,25 +10,32 @@ import (
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"go.uber.org/zap"
+
+	"github.com/breakwater-go/breakwater/internal/clientlog"
 )
 
 // A producer is always there, or on its way: when its client fails for good, as an idempotent one may, another is started,
 // and whatever the old one had not answered for is answered with an error. Every record that send takes is answered exactly
 // once, from a goroutine of the producer's, in nobody's lock.
 
-// rebirth is how long a client lives at least before it is replaced, so that a broker that makes each of them fail is not
-// stormed.
-const rebirth = time.Second
+// A client that fails is replaced at once; one that fails young, as every one does where the broker refuses us, after a
+// second, two, four, and so on.
+const (
+	young        = 30 * time.Second
+	firstRebirth = time.Second
+	lastRebirth  = 30 * time.Second
+)
 
 type producer struct {
 	settings kafka.ConfigMap
 	log      *zap.Logger
-	lines    *thinner
+	lines    *clientlog.Thinner
 	onEvent  func(kafka.Event)
 
 	mu     sync.Mutex
-	client *client // nil while it is being replaced, and when closed
-	why    error   // why client is nil
+	client *client       // nil while it is being replaced, and when closed
+	why    error         // why client is nil
+	after  time.Duration // how long to wait before the next is started
 	token  *kafka.OAuthBearerToken
 	closed chan struct{}
 	wg     sync.WaitGroup // every goroutine of ours
@@ -51,38 +59,45 @@ type client struct {
 // answer is what is called when the fate of a record is known.
 type answer struct{ call func(error) }
 
-func newProducer(settings kafka.ConfigMap, log *zap.Logger, lines *thinner, onEvent func(kafka.Event)) (*producer, error) {
+func newProducer(settings kafka.ConfigMap, log *zap.Logger, lines *clientlog.Thinner, onEvent func(kafka.Event)) (*producer, error) {
 	p := &producer{settings: settings, log: log, lines: lines, onEvent: onEvent, closed: make(chan struct{})}
-	c, err := p.start()
-	if err != nil {
+	if err := p.start(); err != nil {
 		return nil, fmt.Errorf("dlq: the producer could not be made from the consumer's settings and Config.Kafka: %w", err)
 	}
-	p.client = c
 	return p, nil
 }
 
-// start makes a client and the goroutines that listen to it; they end when it is closed.
-func (p *producer) start() (*client, error) {
+// start makes a client, puts it in force and listens to it until it is closed.
+func (p *producer) start() error {
 	kp, err := kafka.NewProducer(&p.settings)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c := &client{Producer: kp, born: time.Now(), open: map[*answer]struct{}{}, empty: make(chan struct{}), silent: make(chan struct{})}
-	p.wg.Add(2)
-	go func() {
-		defer p.wg.Done()
-		for line := range kp.Logs() {
-			p.lines.log(line)
+	p.mu.Lock()
+	late := p.why == ErrClosed
+	if !late {
+		p.client = c
+		if p.token != nil {
+			_ = c.SetOAuthBearerToken(*p.token) // one that has expired is asked for again
 		}
-	}()
-	go func() {
-		defer p.wg.Done()
+	}
+	p.mu.Unlock()
+	p.wg.Go(func() {
+		for line := range kp.Logs() {
+			p.lines.Line(line)
+		}
+	})
+	p.wg.Go(func() {
 		for e := range kp.Events() {
 			p.hear(c, e)
 		}
 		close(c.silent)
-	}()
-	return c, nil
+	})
+	if late {
+		c.retire(ErrClosed)
+	}
+	return nil
 }
 
 // hear takes what the client says.
@@ -197,21 +212,22 @@ func (c *client) lastTrouble() error {
 // replace gives up a client that failed for good and starts another.
 func (p *producer) replace(dead *client, cause kafka.Error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.client != dead {
+		p.mu.Unlock()
 		return
 	}
-	p.log.Error("dlq: the producer failed and is replaced; letters that it did not get acknowledged are written again", zap.Error(cause))
 	p.client, p.why = nil, failed(cause)
-	p.wg.Add(2)
-	go func() {
-		defer p.wg.Done()
-		dead.retire(failed(cause))
-	}()
-	go func() {
-		defer p.wg.Done()
-		p.revive(time.Until(dead.born.Add(rebirth)))
-	}()
+	wait := p.after
+	if time.Since(dead.born) > young {
+		wait = 0
+	}
+	p.after = min(max(2*wait, firstRebirth), lastRebirth)
+	p.mu.Unlock()
+
+	p.log.Error("dlq: the producer failed and is replaced; letters that it did not get acknowledged are to be written again",
+		zap.Error(cause), zap.Duration("after", wait))
+	p.wg.Go(func() { dead.retire(failed(cause)) })
+	p.wg.Go(func() { p.revive(wait) })
 }
 
 // revive starts a client after a while, and goes on until one starts or the producer is closed.
@@ -222,37 +238,13 @@ func (p *producer) revive(after time.Duration) {
 			return
 		case <-time.After(after):
 		}
-		c, err := p.start()
-		if err != nil {
-			p.log.Error("dlq: the producer could not be started again; letters wait until it can", zap.Error(err))
-			after = rebirth
-			continue
+		err := p.start()
+		if err == nil {
+			return
 		}
-		p.install(c)
-		return
+		p.log.Error("dlq: the producer could not be started again; letters wait until it can", zap.Error(err))
+		after = lastRebirth
 	}
-}
-
-// install puts a new client in force.
-func (p *producer) install(c *client) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-p.closed:
-		p.wg.Add(1)
-		go func() {
-			defer p.wg.Done()
-			c.retire(ErrClosed)
-		}()
-		return
-	default:
-	}
-	if p.token != nil {
-		if err := c.SetOAuthBearerToken(*p.token); err != nil {
-			p.log.Warn("dlq: the producer that takes over refuses the last OAUTHBEARER token; set another", zap.Error(err))
-		}
-	}
-	p.client = c
 }
 
 // retire closes a client, and answers with why whatever the broker has not answered by now.
@@ -284,7 +276,11 @@ func (p *producer) setToken(t kafka.OAuthBearerToken) error {
 	p.mu.Lock()
 	p.token = &t
 	p.mu.Unlock()
-	return p.use(func(c *client) error { return c.SetOAuthBearerToken(t) })
+	err := p.use(func(c *client) error { return c.SetOAuthBearerToken(t) })
+	if errors.Is(err, errReplaced) {
+		return nil // the next one takes it
+	}
+	return err
 }
 
 // inherit takes over the token of another producer.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"go.uber.org/zap"
+
+	"github.com/breakwater-go/breakwater/internal/clientlog"
 )
 
 // The writer hands letters to one idempotent producer for all DLQ topics and waits for nothing: what becomes of a letter is
@@ -21,7 +23,7 @@ type Writer struct {
 	cfg      Config
 	settings kafka.ConfigMap
 	log      *zap.Logger
-	lines    *thinner
+	lines    *clientlog.Thinner
 	main     *producer
 	life     context.Context // ends with Close
 	end      context.CancelFunc
@@ -60,7 +62,7 @@ func NewWriter(cfg Config, consumer *kafka.ConfigMap, log *zap.Logger) (*Writer,
 		cfg:      cfg,
 		settings: settings(cfg, consumer),
 		log:      log,
-		lines:    newThinner(log, time.Now),
+		lines:    clientlog.New(log, "dlq producer"),
 		idle:     make(chan struct{}),
 		few:      map[string]ceiling{},
 	}
@@ -88,8 +90,8 @@ type sending struct {
 // ErrTopicMissing or ErrClosed where it is one of these; after any of them the letter may be written again. A letter
 // whose fate is not known (the broker did not answer in time, the producer failed) is an error too, and may be in the DLQ all the same.
 //
-// How many letters are outstanding is for the caller to bound; beyond librdkafka's queue.buffering.max.messages (100,000) a
-// letter gets an error.
+// How many letters are outstanding is for the caller to bound: some hundreds keep the producer busy (a letter is under way for
+// linger.ms, 5, and a round trip). Beyond librdkafka's queue.buffering.max.messages, 100,000, a letter gets an error.
 //
 // The letter goes to the partition with the source's number where the DLQ has it, else to one by its key (Config.Kafka's
 // "partitioner"; no key, any). Nil and empty keys, values and header values stay what they are, as the client keeps them
@@ -292,6 +294,6 @@ func (w *Writer) Close(ctx context.Context) error {
 		single.close()
 	}
 	<-w.idle
-	w.lines.flush()
+	w.lines.Flush()
 	return err
 }

@@ -443,6 +443,27 @@ func TestABrokerThatIsAwayIsAnErrorAndLaterLettersAreWritten(t *testing.T) {
 	eventually(t, "a letter after the broker is back", func() bool { return write(t, w, letter(record(0, 1))) == nil })
 }
 
+func TestAFullQueueIsAnErrorAtOnce(t *testing.T) {
+	c := broker(t, kfake.SeedTopics(1, "orders.dlq"))
+	w := writerOn(t, c, Config{Kafka: &kafka.ConfigMap{"queue.buffering.max.messages": 10}})
+	away := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
+	done := make(chan error, 15)
+	for offset := range int64(15) {
+		w.Write(letter(record(0, offset)), func(err error) { done <- err })
+	}
+	for range 5 {
+		if err := receive(t, done); err == nil || !strings.Contains(err.Error(), "write the letter again later") {
+			t.Error(err)
+		}
+	}
+	away.Remove()
+	for range 10 {
+		if err := receive(t, done); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNoBrokerIsSaidSo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,4 +1,4 @@
-package dlq
+package clientlog
 
 import (
 	"fmt"
@@ -13,23 +13,24 @@ import (
 func TestIdenticalLinesWithin30SecondsAreCountedNotRepeated(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	now := time.Unix(0, 0)
-	th := newThinner(zap.New(core), func() time.Time { return now })
+	th := New(zap.New(core), "dlq producer")
+	th.now = func() time.Time { return now }
 	refused := func(ms int) kafka.LogEvent {
 		return kafka.LogEvent{Name: "c", Tag: "FAIL", Level: 3, Message: fmt.Sprintf("broker 1: Connection refused (after %dms in state CONNECT)", ms)}
 	}
 	other := kafka.LogEvent{Name: "c", Tag: "FAIL", Level: 3, Message: "broker 2: Connection refused (after 1ms in state CONNECT)"}
 
 	for i := range 100 {
-		th.log(refused(i))
+		th.Line(refused(i))
 		now = now.Add(200 * time.Millisecond)
 	}
-	th.log(other)
+	th.Line(other)
 	if logs.Len() != 2 {
 		t.Fatalf("%d lines: %v", logs.Len(), logs.All())
 	}
 	now = now.Add(thinFor)
-	th.log(refused(5))
-	th.flush()
+	th.Line(refused(5))
+	th.Flush()
 	var got []string
 	for _, e := range logs.TakeAll() {
 		got = append(got, fmt.Sprint(e.Message, " ", e.ContextMap()["repeated"]))
