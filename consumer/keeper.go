@@ -121,6 +121,7 @@ func (k *keeper) unnote(l *lane, r attempts.Record) {
 		defer cancel()
 		k.keep(l.id(), r, unsaved{}, nil)
 		k.noted(l.id(), k.store().Unnote(ctx, k.c.group, l.id(), r))
+		k.c.decide(func(now time.Time) { k.c.desk.Unnoted(now, l.part, r) })
 	})
 }
 

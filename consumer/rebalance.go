@@ -97,6 +97,8 @@ func (c *Consumer) assigned(parts []kafka.TopicPartition) {
 		}
 	}
 	c.lookAgain()
+	// The crash guard lasts until the first commit: that is one interval's work, as it was when the last owner died.
+	c.lastCommit = now
 	// First assigned, then paused: the other way round does nothing for a partition that the client has not seen. What an earlier assignment
 	// left paused is told again, one way or the other.
 	for _, l := range lanes {

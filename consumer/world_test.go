@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
-	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/attempts"
 	"github.com/breakwater-go/breakwater/dlq"
@@ -23,8 +22,6 @@ import (
 
 // The whole consumer in virtual time: a simulated cluster and client, a scripted dependency, a scripted DLQ. A wait of hours costs nothing, and two runs
 // of a test see the same world.
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // virtual runs a test in a bubble of virtual time.
 func virtual(t *testing.T, f func(t *testing.T, w *world)) {

@@ -120,7 +120,7 @@ func (d *Desk) Leave(p *Part) {
 // Drained reports whether nothing of the partition is under way that a revoke has to wait for. A stalled handler is not
 // waited for: it has had its time.
 func (d *Desk) Drained(p *Part) bool {
-	if p.phase == Calling || p.phase == Noting || p.story.saving {
+	if p.phase == Calling || p.phase == Noting || p.phase == Clearing || p.story.saving {
 		return false
 	}
 	for _, l := range p.letters {

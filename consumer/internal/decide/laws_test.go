@@ -845,6 +845,8 @@ func TestGuard_OneCallAtATimeAndEachIsNotedFirst(t *testing.T) {
 	s.answer()
 	s.phases(Calling, Waiting)
 	s.succeed(0)
+	s.phases(Clearing, Waiting)
+	s.answer()
 	s.phases(Empty, Noting)
 	s.answer()
 	s.offer(0)
@@ -852,6 +854,24 @@ func TestGuard_OneCallAtATimeAndEachIsNotedFirst(t *testing.T) {
 	s.fail(1)
 	if e := s.lastSave(); e.Noted || e.Attempts != 1 || e.Deaths != 0 {
 		t.Errorf("the verdict replaces the note: %+v", e)
+	}
+}
+
+func TestGuard_ADoneRecordHasNoNoteBeforeAnotherIsCalled(t *testing.T) {
+	s := guarded(t, simple("[1]", ""), attempts.Loaded{})
+	s.offer(0, 1)
+	s.phases(Calling, Waiting)
+	s.d.Result(s.now, s.parts[0], success)
+	if s.parts[0].phase != Clearing || s.parts[1].phase != Waiting {
+		t.Errorf("the store has not answered yet: %v, %v", s.parts[0].phase, s.parts[1].phase)
+	}
+	if s.parts[0].Storable() != 11 {
+		t.Error("the record is done all the same")
+	}
+	s.pump()
+	s.phases(Empty, Calling)
+	if len(s.unnoted) != 1 {
+		t.Errorf("%d notes taken back", len(s.unnoted))
 	}
 }
 

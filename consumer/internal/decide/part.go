@@ -46,15 +46,16 @@ type Part struct {
 type Phase int
 
 const (
-	Empty   Phase = iota // the lane has told of no record
-	Waiting              // it waits for permission: for its retryAt, the gate, a person, …
-	Noting               // permitted, and being noted in the store first (crash guard)
-	Calling              // its handler runs
-	Stalled              // its handler runs, but has outlived its time: the verdict is given
+	Empty    Phase = iota // the lane has told of no record
+	Waiting               // it waits for permission: for its retryAt, the gate, a person, …
+	Noting                // permitted, and being noted in the store first (crash guard)
+	Calling               // its handler runs
+	Stalled               // its handler runs, but has outlived its time: the verdict is given
+	Clearing              // it is done, and its note is being taken back before anything else is called (crash guard)
 )
 
 func (p Phase) String() string {
-	return [...]string{"empty", "waiting", "noting", "calling", "stalled"}[p]
+	return [...]string{"empty", "waiting", "noting", "calling", "stalled", "clearing"}[p]
 }
 
 // Record is a record that a lane holds.

@@ -146,7 +146,7 @@ func (d *Desk) choose(at time.Time, s *Scope, callable func(*Part) bool) (*Part,
 func (d *Desk) turn(now time.Time) {
 	var next *Part
 	for _, p := range d.parts {
-		if p.phase == Noting || p.phase == Calling {
+		if p.phase == Noting || p.phase == Calling || p.phase == Clearing {
 			return
 		}
 		if !d.callable(p) {
@@ -215,6 +215,9 @@ func (d *Desk) Saved(now time.Time, p *Part, r attempts.Record, e attempts.Entry
 	p.story.saving = false
 	if p.phase == Noting {
 		p.phase = Waiting
+		if err == nil && e.Attempts > p.call.Attempt {
+			d.learn(p, e, now.Add(e.Wait)) // else it is our own note
+		}
 		if !d.still(now, p) {
 			d.unbegin(now, p)
 			return
@@ -232,10 +235,10 @@ func (d *Desk) Saved(now time.Time, p *Part, r attempts.Record, e attempts.Entry
 
 // still reports whether a call that was permitted before its note may begin now that the note is written.
 func (d *Desk) still(now time.Time, p *Part) bool {
-	if p.call.Probe {
-		return d.callable(p) && !now.Before(p.scope.Breaker.Gate())
+	if p.call.Probe && now.Before(p.scope.Breaker.Gate()) || !p.call.Probe && p.open() {
+		return false
 	}
-	return d.callable(p) && !p.open()
+	return d.callable(p) && !now.Before(p.story.retryAt)
 }
 
 // unnote takes the note of a call back that was cut short by us, or never began: that is no death.

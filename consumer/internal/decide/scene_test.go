@@ -106,13 +106,10 @@ func (s *scene) pump() {
 			switch e.Do {
 			case Save:
 				s.saves = append(s.saves, e)
-				if s.slowStore {
-					s.saving = append(s.saving, e)
-				} else {
-					s.d.Saved(s.now, e.Part, e.Record, e.Entry, nil)
-				}
+				s.ask(e)
 			case Unnote:
 				s.unnoted = append(s.unnoted, e)
+				s.ask(e)
 			case Forget:
 				s.forgotten = append(s.forgotten, e)
 			case Send:
@@ -126,6 +123,23 @@ func (s *scene) pump() {
 				s.events = append(s.events, e.Event)
 			}
 		}
+	}
+}
+
+// ask has the store answer, at once or when it is told to.
+func (s *scene) ask(e Effect) {
+	if s.slowStore {
+		s.saving = append(s.saving, e)
+	} else {
+		s.reply(e)
+	}
+}
+
+func (s *scene) reply(e Effect) {
+	if e.Do == Save {
+		s.d.Saved(s.now, e.Part, e.Record, e.Entry, nil)
+	} else {
+		s.d.Unnoted(s.now, e.Part, e.Record)
 	}
 }
 
@@ -180,7 +194,7 @@ func (s *scene) answer() {
 	pending := s.saving
 	s.saving = nil
 	for _, e := range pending {
-		s.d.Saved(s.now, e.Part, e.Record, e.Entry, nil)
+		s.reply(e)
 		s.pump()
 	}
 }

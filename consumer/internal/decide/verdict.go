@@ -3,6 +3,7 @@ package decide
 import (
 	"time"
 
+	"github.com/breakwater-go/breakwater/attempts"
 	"github.com/breakwater-go/breakwater/breaker"
 	"github.com/breakwater-go/breakwater/dlq"
 	"github.com/breakwater-go/breakwater/observe"
@@ -94,7 +95,12 @@ func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	ended := p.event(observe.Closed)
 	ended.For = now.Sub(p.scope.Breaker.Opened())
 	closed := !late && p.scope.Breaker.Success(p.call.Stamp, p.call.Probe)
+	noted := p.story.noted
+	d.unnote(p)
 	p.close()
+	if noted {
+		p.phase = Clearing
+	}
 	p.finish(p.head.Offset)
 	if closed {
 		ended.Attempt = p.call.Attempt
@@ -114,6 +120,18 @@ func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	if closed {
 		d.everyone(now)
 	}
+}
+
+// Unnoted tells that the store has taken a note back, or was given up for it. Only then is the next record called: a death in between would be
+// counted for one that is done.
+func (d *Desk) Unnoted(now time.Time, p *Part, r attempts.Record) {
+	if p.gone || p.phase != Clearing || p.head.id() != r {
+		return
+	}
+	p.phase = Empty
+	d.do(Effect{Do: Wake, Part: p})
+	d.everyone(now)
+	d.calm(p)
 }
 
 // close ends the head's stay: its lane may take the next record.
@@ -176,10 +194,14 @@ func (d *Desk) fail(now time.Time, p *Part, o Outcome) {
 
 // condemn takes a permanent verdict. It says nothing to the breaker; a probe is handed on.
 func (d *Desk) condemn(now time.Time, p *Part, o Outcome) {
+	noted := p.story.noted
 	p.note(now, o)
 	p.story.verdict = dlq.Permanent
 	if o.Kind == Panic {
 		p.story.verdict = dlq.PanicKind
+	}
+	if noted {
+		d.save(p, p.entry(0)) // a verdict replaces the note
 	}
 	if p.call.Probe {
 		p.call.Probe = false
