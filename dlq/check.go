@@ -183,13 +183,20 @@ func (k checker) left() time.Duration {
 // config is the configuration of a topic; nil where it can't be seen.
 type config map[string]kafka.ConfigEntryResult
 
-// number is an entry that is one, absent where it is none.
-func (c config) number(name string, absent int64) int64 {
-	n, err := strconv.ParseInt(c[name].Value, 10, 64)
-	if err != nil {
-		return absent
+// limit is an entry that limits something; absent and negative ones don't.
+func (c config) limit(name string) int64 {
+	if n, err := strconv.ParseInt(c[name].Value, 10, 64); err == nil && n >= 0 {
+		return n
 	}
-	return n
+	return math.MaxInt64
+}
+
+// limits are what a DLQ should not have narrower than its source, and what happens where it has.
+var limits = []struct{ name, what string }{
+	{"max.message.bytes", "takes smaller records than its source; one that does not fit will be held"},
+	{"message.timestamp.before.max.ms", "takes no record as old as its source does; an older one will be held"},
+	{"message.timestamp.after.max.ms", "takes no record from as far in the future as its source does; such a one will be held"},
+	{"retention.ms", "forgets records sooner than its source, and counts from the record's own time, which a dead letter keeps"},
 }
 
 func (k checker) configs(topics []string) (map[string]config, error) {
@@ -227,27 +234,14 @@ func (k checker) judge(topic string, c config, sources []string, configs map[str
 	}
 	for _, source := range sources {
 		s := configs[source]
-		if s == nil {
-			continue
-		}
-		if has, wants := c.number("max.message.bytes", math.MaxInt64), s.number("max.message.bytes", 0); has < wants {
-			k.log.Warn("dlq: the DLQ takes smaller records than its source; one that does not fit will be held. Raise max.message.bytes of the DLQ",
-				zap.String("topic", topic), zap.String("source", source), zap.Int64("max.message.bytes", has), zap.Int64("of the source", wants))
-		}
-		if has, wants := retention(c), retention(s); has < wants {
-			k.log.Warn("dlq: the DLQ forgets records sooner than its source, and counts from the record's own time, which a dead letter keeps. Raise retention.ms of the DLQ",
-				zap.String("topic", topic), zap.String("source", source), zap.Int64("retention.ms", has), zap.Int64("of the source", wants))
+		for _, l := range limits {
+			if has, wants := c.limit(l.name), s.limit(l.name); s != nil && has < wants {
+				k.log.Warn("dlq: the DLQ "+l.what+". Raise "+l.name+" of the DLQ",
+					zap.String("topic", topic), zap.Int64("limit", has), zap.String("source", source), zap.Int64("limit of the source", wants))
+			}
 		}
 	}
 	return nil
-}
-
-// retention is retention.ms, with "for ever" as the longest.
-func retention(c config) int64 {
-	if n := c.number("retention.ms", -1); n >= 0 {
-		return n
-	}
-	return math.MaxInt64
 }
 
 // create makes the DLQ and waits until the brokers know it.
@@ -260,10 +254,18 @@ func (k checker) create(topic string, sources []string, partitions map[string]in
 	}
 	var largest int64
 	for _, source := range sources {
+		s := configs[source]
 		if k.cfg.Partitions == 0 {
 			spec.NumPartitions = max(spec.NumPartitions, partitions[source])
 		}
-		largest = max(largest, configs[source].number("max.message.bytes", 0))
+		if _, found := s["max.message.bytes"]; found {
+			largest = max(largest, s.limit("max.message.bytes"))
+		}
+		for _, name := range []string{"message.timestamp.before.max.ms", "message.timestamp.after.max.ms"} {
+			if _, found := s[name]; found { // which brokers before 3.6 don't know
+				spec.Config[name] = strconv.FormatInt(math.MaxInt64, 10)
+			}
+		}
 	}
 	if spec.NumPartitions == 0 {
 		spec.NumPartitions = -1 // no source to go by: the broker's default

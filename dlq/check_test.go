@@ -51,6 +51,9 @@ func TestAMissingDLQIsCreatedWhenAskedFor(t *testing.T) {
 	if err := c.CreateTopic("large", 2, map[string]string{"max.message.bytes": "5000000"}); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.CreateTopic("dated", 2, map[string]string{"message.timestamp.after.max.ms": "1000"}); err != nil {
+		t.Fatal(err)
+	}
 	for name, test := range map[string]struct {
 		cfg        Config
 		sources    []string
@@ -61,6 +64,7 @@ func TestAMissingDLQIsCreatedWhenAskedFor(t *testing.T) {
 		"as many partitions as the source": {Config{Create: true}, []string{"orders"}, "orders.dlq", 3, map[string]string{"retention.ms": "-1", "cleanup.policy": "delete"}},
 		"as many as the widest source":     {Config{Create: true, Topic: "dead"}, []string{"orders", "payments"}, "dead", 5, nil},
 		"as told":                          {Config{Create: true, Topic: "one", Partitions: 1, ReplicationFactor: 1, TopicConfig: map[string]string{"retention.ms": "1000"}}, []string{"orders"}, "one", 1, map[string]string{"retention.ms": "1000"}},
+		"records of any age":               {Config{Create: true}, []string{"dated"}, "dated.dlq", 2, map[string]string{"message.timestamp.after.max.ms": "9223372036854775807"}},
 		"room for the headers":             {Config{Create: true}, []string{"large"}, "large.dlq", 2, map[string]string{"max.message.bytes": "5040960"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,14 +144,14 @@ func TestACompactedDLQIsRefused(t *testing.T) {
 func TestWhatMaySurpriseIsAWarning(t *testing.T) {
 	c := broker(t, kfake.SeedTopics(1, "orders"))
 	if err := c.CreateTopic("orders.dlq", 1, map[string]string{
-		"max.message.bytes": "1000", "retention.ms": "60000", "message.timestamp.type": "LogAppendTime"}); err != nil {
+		"max.message.bytes": "1000", "retention.ms": "60000", "message.timestamp.after.max.ms": "1000", "message.timestamp.type": "LogAppendTime"}); err != nil {
 		t.Fatal(err)
 	}
 	core, logs := observer.New(zap.WarnLevel)
 	if err := check(t, writerOn(t, c, Config{}, zap.New(core)), "orders"); err != nil {
 		t.Error(err)
 	}
-	for _, word := range []string{"smaller records", "forgets records sooner", "LogAppendTime"} {
+	for _, word := range []string{"smaller records", "forgets records sooner", "in the future", "LogAppendTime"} {
 		if logs.FilterMessageSnippet(word).Len() != 1 {
 			t.Errorf("no warning of %q", word)
 		}

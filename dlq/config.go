@@ -19,9 +19,10 @@ type Config struct {
 	// Partitions and ReplicationFactor of a topic that is created. Default 0: as many partitions as the source has, and the
 	// broker's default replication factor.
 	Partitions, ReplicationFactor int
-	// TopicConfig of a topic that is created, over cleanup.policy=delete, retention.ms=-1 and a max.message.bytes with room for
-	// the headers of a record of the source's greatest size. Time-based retention is off by default because it counts from
-	// the record's timestamp, which a dead letter keeps: a week would delete a record of last month at once.
+	// TopicConfig of a topic that is created, over cleanup.policy=delete, retention.ms=-1, a max.message.bytes with room for the
+	// headers of a record of the source's greatest size, and no limit to a record's age. Time-based retention is off by
+	// default because it counts from the record's timestamp, which a dead letter keeps: a week would delete a record of last
+	// month at once.
 	TopicConfig map[string]string
 	// Kafka holds producer settings over those that are made from the consumer's: another cluster, say, or a
 	// "message.timeout.ms". What a dead letter's safety rests on (acks, idempotence) can't be set.
