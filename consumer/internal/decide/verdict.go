@@ -188,6 +188,9 @@ func (d *Desk) fail(now time.Time, p *Part, o Outcome) {
 	}
 	if s.verdict != "" {
 		e.Text = "no interval is left"
+		if e.Kind == observe.Held || e.Kind == observe.AlsoFailed {
+			e.RetryAt = time.Time{} // it is not called again
+		}
 	}
 	d.tell(now, e)
 }
