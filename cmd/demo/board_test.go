@@ -100,8 +100,8 @@ func outage() view {
 func TestThePictureOfAnOutage(t *testing.T) {
 	got := strings.Join(outage().picture(func(_, text string) string { return text }, 80, 24), "\n")
 	want := strings.Repeat("─", 79) + `
-breaker   OPEN  for 3.0s, episode 70b88feb  next call in 1.3s  ▪▪▪▪▪▪
-payments  DOWN    for 3.2s, and 3 calls reached it while down
+breaker   OPEN    next call in 1.3s  open for 3.0s, episode 70b88feb  ▪▪▪▪▪▪
+payments  DOWN    for 3.2s, 3 calls reached it while down
 orders/0  waits: breaker           0 buffered
 orders/1  paused: breaker          1 buffered
 orders/2  paused: breaker, held    2 buffered  @17 failed 2×, waits 1.3s

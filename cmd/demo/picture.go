@@ -50,20 +50,20 @@ func (v view) breaker(paint func(string, string) string) string {
 	case b.State == "closed":
 		return "breaker   " + paint(green, "CLOSED") + "  records flow"
 	}
-	since := fmt.Sprintf("  for %s, episode %s", seconds(v.now.Sub(b.Opened)), b.Episode)
+	since := fmt.Sprintf("  open for %s, episode %s  ", seconds(v.now.Sub(b.Opened)), b.Episode)
 	if left := b.RetryAt.Sub(v.now); left > 0 {
-		return "breaker   " + paint(red, "OPEN") + since + "  " + paint(bold, "next call in "+seconds(left)) + "  " + bar(left)
+		return "breaker   " + paint(red, "OPEN") + "    " + paint(bold, "next call in "+seconds(left)) + since + bar(left)
 	}
-	return "breaker   " + paint(yellow, strings.ToUpper(b.State)) + since + "  " + paint(bold, "one record probes")
+	return "breaker   " + paint(yellow, strings.ToUpper(b.State)) + "  " + paint(bold, "one record probes") + since
 }
 
 func (v view) payments(paint func(string, string) string) string {
 	f := v.figures
 	switch {
 	case f.isDown:
-		return fmt.Sprintf("payments  %s    for %s, and %s reached it while down", paint(red, "DOWN"), seconds(f.downFor), calls(f.whileDown))
+		return fmt.Sprintf("payments  %s    for %s, %s reached it while down", paint(red, "DOWN"), seconds(f.downFor), calls(f.whileDown))
 	case f.downFor > 0:
-		return fmt.Sprintf("payments  %s    it was down for %s, and %s reached it then", paint(green, "WELL"), seconds(f.downFor), calls(f.whileDown))
+		return fmt.Sprintf("payments  %s    it was down for %s, %s reached it then", paint(green, "WELL"), seconds(f.downFor), calls(f.whileDown))
 	}
 	return "payments  " + paint(green, "WELL")
 }
