@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,10 @@ type keeper struct {
 	closed  bool
 	busy    sync.WaitGroup
 	stop    chan struct{}
+	marks   chan struct{} // held while marks are set or taken off, so that a claim never comes after its lane's release
+
+	ctx    context.Context // of every call to the store
+	cancel context.CancelFunc
 }
 
 // unsaved is a write that the store has not taken.
@@ -40,13 +45,16 @@ const (
 )
 
 func newKeeper(c *Consumer) *keeper {
-	return &keeper{
+	k := &keeper{
 		c:       c,
 		unsaved: map[partition]map[attempts.Record]unsaved{},
 		unread:  map[partition]bool{},
 		sick:    map[partition]bool{},
 		stop:    make(chan struct{}),
+		marks:   make(chan struct{}, 1),
 	}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	return k
 }
 
 func (k *keeper) store() attempts.Store { return k.c.cfg.Attempts }
@@ -83,15 +91,15 @@ func (k *keeper) work(l *lane) {
 	}
 }
 
-func patience() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), storePatience)
+func (k *keeper) patience() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(k.ctx, storePatience)
 }
 
 // save writes an entry and tells the desk. It is called under the desk's mutex.
 func (k *keeper) save(l *lane, r attempts.Record, e attempts.Entry) {
 	at := time.Now()
 	k.enqueue(l, func() {
-		ctx, cancel := patience()
+		ctx, cancel := k.patience()
 		defer cancel()
 		answer, err := k.store().Save(ctx, k.c.group, l.id(), r, e)
 		k.noted(l.id(), err)
@@ -117,7 +125,7 @@ func (k *keeper) keep(p partition, r attempts.Record, u unsaved, err error) {
 
 func (k *keeper) unnote(l *lane, r attempts.Record) {
 	k.enqueue(l, func() {
-		ctx, cancel := patience()
+		ctx, cancel := k.patience()
 		defer cancel()
 		k.keep(l.id(), r, unsaved{}, nil)
 		k.noted(l.id(), k.store().Unnote(ctx, k.c.group, l.id(), r))
@@ -135,7 +143,7 @@ func (k *keeper) forget(l *lane, below int64) {
 			}
 		}
 		k.mu.Unlock()
-		ctx, cancel := patience()
+		ctx, cancel := k.patience()
 		defer cancel()
 		k.noted(l.id(), k.store().Forget(ctx, k.c.group, l.id(), below))
 	})
@@ -152,11 +160,19 @@ func (k *keeper) claim(lanes []*lane) {
 }
 
 func (k *keeper) read(lanes []*lane) {
+	k.marks <- struct{}{}
+	defer func() { <-k.marks }()
+	k.mu.Lock()
+	lanes = slices.DeleteFunc(slices.Clone(lanes), func(l *lane) bool { return l.released })
+	k.mu.Unlock()
+	if len(lanes) == 0 {
+		return
+	}
 	ps := make([]partition, len(lanes))
 	for i, l := range lanes {
 		ps[i] = l.id()
 	}
-	ctx, cancel := patience()
+	ctx, cancel := k.patience()
 	defer cancel()
 	loaded, err := k.store().Claim(ctx, k.c.group, k.c.owner, ps)
 	k.noted(partition{}, err)
@@ -191,8 +207,9 @@ func (k *keeper) merge(p partition, known map[attempts.Record]attempts.Entry, no
 	return known
 }
 
-// release takes our marks off: a clean leave. It comes after the writes of these partitions that are on their way.
-func (k *keeper) release(lanes []*lane) (done chan struct{}) {
+// release takes our marks off: a clean leave. It comes after the writes of these partitions that are on their way. With warn the marks stay, so
+// that the next owner is warned as we were.
+func (k *keeper) release(lanes []*lane, warn bool) (done chan struct{}) {
 	done = make(chan struct{})
 	var before sync.WaitGroup
 	ps := make([]partition, len(lanes))
@@ -201,6 +218,7 @@ func (k *keeper) release(lanes []*lane) (done chan struct{}) {
 		before.Add(1)
 		k.enqueue(l, before.Done)
 		k.mu.Lock()
+		l.released = true
 		delete(k.unread, l.id())
 		k.mu.Unlock()
 	}
@@ -209,7 +227,12 @@ func (k *keeper) release(lanes []*lane) (done chan struct{}) {
 		defer k.busy.Done()
 		defer close(done)
 		before.Wait()
-		ctx, cancel := patience()
+		if warn {
+			return
+		}
+		k.marks <- struct{}{}
+		defer func() { <-k.marks }()
+		ctx, cancel := k.patience()
 		defer cancel()
 		k.noted(partition{}, k.store().Release(ctx, k.c.group, k.c.owner, ps))
 	}()
@@ -240,8 +263,14 @@ func (k *keeper) noted(p partition, err error) {
 	}
 }
 
+func (k *keeper) start() {
+	k.busy.Add(1)
+	go k.run()
+}
+
 // run writes again what the store did not take, and reads what it could not answer.
 func (k *keeper) run() {
+	defer k.busy.Done()
 	ticker := time.NewTicker(storeRetry)
 	defer ticker.Stop()
 	for {
@@ -302,7 +331,7 @@ func (k *keeper) rewrite(p partition) bool {
 	for r, u := range records {
 		e := u.entry
 		e.Wait = max(0, e.Wait-time.Since(u.at))
-		ctx, cancel := patience()
+		ctx, cancel := k.patience()
 		_, err := k.store().Save(ctx, k.c.group, p, r, e)
 		cancel()
 		k.noted(p, err)
@@ -318,13 +347,16 @@ func (k *keeper) rewrite(p partition) bool {
 	return true
 }
 
-// close waits for the writes that are on their way.
+// close waits for the writes that are on their way, as long as for one call.
 func (k *keeper) close() {
 	close(k.stop)
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
+	giveUp := time.AfterFunc(storePatience, k.cancel)
+	defer giveUp.Stop()
 	k.busy.Wait()
+	k.cancel()
 }
 
 // health says since when the store is away; zero: it is well.

@@ -76,8 +76,10 @@ type lane struct {
 	reassigned  bool
 	nextRevival time.Time
 
-	ops     []func() // guarded by c.keeper.mu
-	opsBusy bool
+	// The keeper's, guarded by its mutex.
+	ops      []func()
+	opsBusy  bool
+	released bool // we have left: its mark is not set again
 }
 
 func newLane(c *Consumer) *lane {

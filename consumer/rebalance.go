@@ -257,7 +257,10 @@ func (c *Consumer) drain(lanes []*lane, timeout time.Duration) {
 		}
 	}
 	c.storeOffsets(offsets)
-	released := c.keeper.release(lanes)
+	c.mu.Lock()
+	guard := c.desk.Guard()
+	c.mu.Unlock()
+	released := c.keeper.release(lanes, guard)
 	committed := c.commitNow(time.Until(deadline))
 	c.serve(func() bool { return isClosed(released) && isClosed(committed) }, time.Until(deadline))
 }

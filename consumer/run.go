@@ -34,7 +34,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 
 	go c.postal.run()
 	go c.commit.run()
-	go c.keeper.run()
+	c.keeper.start()
 	go c.readLogs()
 	c.alarm = time.AfterFunc(time.Hour, c.ring)
 	defer c.alarm.Stop()

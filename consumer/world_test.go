@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/attempts"
 	"github.com/breakwater-go/breakwater/dlq"
+	"github.com/breakwater-go/breakwater/failure"
 	"github.com/breakwater-go/breakwater/internal/simkafka"
 	"github.com/breakwater-go/breakwater/observe"
 	"github.com/breakwater-go/breakwater/strategy"
@@ -41,10 +43,12 @@ type world struct {
 	store   attempts.Store
 	dlq     *scriptedDLQ
 
-	mu        sync.Mutex
-	calls     []call
-	down      bool
-	handler   func(ctx context.Context, c call) error // over down, where it is set
+	over    chan struct{} // closed at the end of the test
+	mu      sync.Mutex
+	calls   []call
+	down    bool
+	handler func(ctx context.Context, c call) error // over down, where it is set
+
 	instances []*instance
 }
 
@@ -63,7 +67,10 @@ func (c call) String() string {
 	return fmt.Sprintf("%s: %d@%d #%d at %v: %v", c.Instance, c.Partition, c.Offset, c.Attempt, c.At, c.Err)
 }
 
-var errDown = errors.New("connection refused")
+var (
+	errDown = errors.New("connection refused")
+	errBad  = failure.Permanent(errors.New("bad JSON"))
+)
 
 const (
 	topic = "orders"
@@ -71,7 +78,7 @@ const (
 )
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, began: time.Now(), cluster: simkafka.NewCluster(1), store: attempts.Memory()}
+	w := &world{t: t, began: time.Now(), cluster: simkafka.NewCluster(1), store: attempts.Memory(), over: make(chan struct{})}
 	w.dlq = &scriptedDLQ{w: w}
 	return w
 }
@@ -79,6 +86,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
 func (w *world) end() {
+	close(w.over)
 	for _, i := range w.instances {
 		i.stop()
 	}
@@ -99,6 +107,9 @@ func (w *world) produce(p int32, n int) {
 	}
 }
 
+// at names a partition of the topic, as an operator does.
+func at(p int32) kafka.TopicPartition { return toKafka(partition{Topic: topic, Partition: p}, 0) }
+
 func (w *world) setDown(down bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +117,12 @@ func (w *world) setDown(down bool) {
 }
 
 // handle is the handler of every instance.
-func (w *world) handle(name string, ctx context.Context, m *kafka.Message) error {
-	c := call{Instance: name, Partition: m.TopicPartition.Partition, Offset: int64(m.TopicPartition.Offset), Attempt: AttemptFrom(ctx).Number, At: w.now(), Ended: -1}
+func (w *world) handle(i *instance, ctx context.Context, m *kafka.Message) error {
+	if i.dead.Load() {
+		<-w.over
+		return errDown
+	}
+	c := call{Instance: i.name, Partition: m.TopicPartition.Partition, Offset: int64(m.TopicPartition.Offset), Attempt: AttemptFrom(ctx).Number, At: w.now(), Ended: -1}
 	w.mu.Lock()
 	n := len(w.calls)
 	w.calls = append(w.calls, c)
@@ -225,6 +240,7 @@ type instance struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
 	err    error
+	dead   atomic.Bool
 
 	mu     sync.Mutex
 	events []observe.Event
@@ -246,12 +262,13 @@ func (w *world) start(strat string, change func(*setup)) *instance {
 		Strategy:  strategy.MustParse(strat),
 		Attempts:  w.store,
 		Instance:  i.name,
-		Handler:   func(ctx context.Context, m *kafka.Message) error { return w.handle(i.name, ctx, m) },
+		Handler:   func(ctx context.Context, m *kafka.Message) error { return w.handle(i, ctx, m) },
 		Observers: []observe.Observer{observe.Func(i.observe)},
 	}
 	if change != nil {
 		change(&s)
 	}
+	s.config.Attempts = mortal{s.config.Attempts, i}
 	if s.client.MaxPollInterval == 0 {
 		s.client.MaxPollInterval = 5 * time.Minute
 	}
@@ -269,7 +286,9 @@ func (w *world) start(strat string, change func(*setup)) *instance {
 		w.t.Fatal(err)
 	}
 	i.c = assemble(i.client, s.config.withDefaults(), w.dlq)
+	w.mu.Lock()
 	w.instances = append(w.instances, i)
+	w.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	i.cancel = cancel
 	go func() {
@@ -308,6 +327,18 @@ func (i *instance) stop() error {
 	return i.err
 }
 
+// kill is a kill -9: from here on nothing that the instance does has an effect on the world, and no call of its handler returns.
+func (i *instance) kill() {
+	i.dead.Store(true)
+	i.client.Crash()
+}
+
+func (w *world) killed(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.instances, func(i *instance) bool { return i.name == name && i.dead.Load() })
+}
+
 // state is the breaker's.
 func (i *instance) state() string { return i.c.Status().Breaker.State }
 
@@ -321,16 +352,18 @@ func (i *instance) reasons(p int32) string {
 	return "not assigned"
 }
 
-// scriptedDLQ is a dead letter queue whose broker can be away.
+// scriptedDLQ is a dead letter queue whose broker can be away. It hears nothing of an instance that was killed.
 type scriptedDLQ struct {
 	w *world
 
 	mu      sync.Mutex
-	away    error         // every write fails with it
-	latency time.Duration // of an acknowledgement
-	silent  bool          // no write is ever answered
+	away    error                                                 // every write fails with it
+	latency time.Duration                                         // of an acknowledgement
+	silent  bool                                                  // no write is ever answered
+	script  func(l dlq.Letter) (latency time.Duration, err error) // over away and latency, where it is set
 	letters []dlq.Letter
 	tried   int
+	last    time.Time // the latest instant of an acknowledgement
 }
 
 func (d *scriptedDLQ) set(change func(d *scriptedDLQ)) {
@@ -350,12 +383,23 @@ func (d *scriptedDLQ) Check(context.Context, []string) error { return nil }
 func (d *scriptedDLQ) Write(l dlq.Letter, done func(error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.w.killed(l.Instance) {
+		return
+	}
 	d.tried++
 	if d.silent {
 		return
 	}
-	away := d.away
-	time.AfterFunc(max(d.latency, time.Microsecond), func() {
+	latency, away := d.latency, d.away
+	if d.script != nil {
+		latency, away = d.script(l)
+	}
+	at := time.Now().Add(max(latency, time.Microsecond))
+	if d.script == nil && !at.After(d.last) {
+		at = d.last.Add(1) // in the order of the writes
+	}
+	d.last = at
+	time.AfterFunc(time.Until(at), func() {
 		if away == nil {
 			d.mu.Lock()
 			d.letters = append(d.letters, l)
