@@ -187,10 +187,10 @@ func (c *Consumer) close() error {
 	return errors.Join(errs...)
 }
 
-// readLogs takes librdkafka's own log into the logger.
+// readLogs takes librdkafka's own log into the logger, unless the user has a channel of his own for it.
 func (c *Consumer) readLogs() {
 	logs := c.client.Logs()
-	if logs == nil {
+	if _, theirs := (*c.cfg.Kafka)["go.logs.channel"]; theirs || logs == nil {
 		return
 	}
 	for {
