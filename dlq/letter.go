@@ -43,7 +43,7 @@ type Letter struct {
 
 // Headers are the record's own headers, in order, and our block at the end. Every error text passes redact, which may be nil, and is
 // cut to limit bytes; at limit 0 there is none, and REASON says only what the kind says. A block that the record already
-// ends with is replaced, and its REDRIVE_COUNT goes over to the new one.
+// ends with is replaced; its REDRIVE_COUNT and its REFERENCE, which stay true, go over to the new one.
 //
 // The block, UTF-8 text in this order; the optional ones are left out where there is nothing to say:
 //
@@ -93,8 +93,8 @@ func (l Letter) forms(limit int) []form {
 	return fs
 }
 
-// message is the record as it goes to the DLQ. The client takes a time of
-// zero, and 1970 to the millisecond, for none, and sets its own; ORIGINAL_TIMESTAMP tells the second apart.
+// message is the record as it goes to the DLQ. The client takes the zero time, and 1970 to the millisecond, for none, and
+// sets its own; ORIGINAL_TIMESTAMP tells the two apart.
 func (l Letter) message(topic string, partition int32, f form) *kafka.Message {
 	m := &kafka.Message{
 		TopicPartition: kafka.TopicPartition{Topic: &topic, Partition: partition},
@@ -126,11 +126,11 @@ func (l Letter) headers(f form) []kafka.Header {
 	if f.bare {
 		own = nil
 	}
-	return append(own[:len(own):len(own)], block(l.info(f, last.RedriveCount))...)
+	return append(own[:len(own):len(own)], block(l.info(f, last))...)
 }
 
-// info is what the block says.
-func (l Letter) info(f form, redrives int) Info {
+// info is what the block says; last is what the one that it replaces said.
+func (l Letter) info(f form, last Info) Info {
 	tp := l.Record.TopicPartition
 	i := Info{
 		System:  Breakwater,
@@ -149,7 +149,8 @@ func (l Letter) info(f form, redrives int) Info {
 		FailedAt:          l.FailedAt,
 		Episode:           l.Episode,
 		Instance:          l.Instance,
-		RedriveCount:      redrives,
+		RedriveCount:      last.RedriveCount,
+		Reference:         last.Reference,
 	}
 	if l.Reference {
 		i.Reference = "value"

@@ -69,7 +69,7 @@ func TestReasonIsOneSentenceForAPerson(t *testing.T) {
 	}
 }
 
-// Law 14: nothing grows over passes, and only REDRIVE_COUNT goes over.
+// Law 14: nothing grows over passes, and only what stays true goes over.
 func TestPassingAgainReplacesTheBlock(t *testing.T) {
 	first := letter(record(3, 42))
 	first.Record.Headers = []kafka.Header{h("a", "1"), {Key: "a"}, h("REASON", "mine"), h("BREAKWATER", "mine too")}
@@ -81,7 +81,7 @@ func TestPassingAgainReplacesTheBlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.RedriveCount = 2
+	i.RedriveCount, i.Reference = 2, "value"
 	hs = append(slices.Clone(own), block(i)...)
 
 	for pass := range 5 {
@@ -93,7 +93,7 @@ func TestPassingAgainReplacesTheBlock(t *testing.T) {
 			t.Fatalf("pass %d: the record's own headers became %v", pass, hs[:len(own)])
 		}
 		i, err := Read(hs)
-		if err != nil || i.RedriveCount != 2 || i.Partition != int32(pass) || i.Kind != Permanent {
+		if err != nil || i.RedriveCount != 2 || i.Reference != "value" || i.Partition != int32(pass) || i.Kind != Permanent {
 			t.Fatalf("pass %d: read %+v, %v", pass, i, err)
 		}
 		if n := len(hs) - len(own); n != len(block(i)) {

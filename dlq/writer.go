@@ -131,7 +131,10 @@ func (w *Writer) Write(l Letter, done func(error)) {
 func (w *Writer) hand(s *sending) error {
 	for {
 		err := s.via.send(s.letter.message(s.topic, w.partition(s), s.forms[0]), func(err error) { w.answered(s, err) })
-		if err == nil || !w.another(s, err) {
+		if err == nil {
+			return nil
+		}
+		if err = w.change(s, err); err != nil {
 			return err
 		}
 	}
@@ -139,24 +142,26 @@ func (w *Writer) hand(s *sending) error {
 
 // answered is called by the producer.
 func (w *Writer) answered(s *sending, err error) {
-	if err != nil && w.another(s, err) {
-		if err = w.hand(s); err == nil {
-			return
+	if err != nil {
+		if err = w.change(s, err); err == nil {
+			if err = w.hand(s); err == nil {
+				return
+			}
 		}
 	}
 	w.settle(s, err)
 }
 
-// another says whether err leaves something to try, and changes the letter to it.
-func (w *Writer) another(s *sending, err error) bool {
+// change gives the letter another form, if err leaves one to try; else it answers the error that remains.
+func (w *Writer) change(s *sending, err error) error {
 	switch kafkaCode(err) {
 	case kafka.ErrUnknownPartition:
 		if s.anyPartition {
-			return false
+			return err
 		}
 		s.anyPartition = true
 		w.lacks(s.topic, s.letter.Record.TopicPartition.Partition)
-		return true
+		return nil
 	case kafka.ErrMsgSizeTooLarge:
 		// The broker measures the batch: the letter may only have been in large company.
 		if s.via == w.main {
@@ -164,15 +169,15 @@ func (w *Writer) another(s *sending, err error) bool {
 			if err == nil {
 				s.via = single
 			}
-			return err == nil
+			return err
 		}
 		if len(s.forms) == 1 {
-			return false
+			return err
 		}
 		s.forms = s.forms[1:]
-		return true
+		return nil
 	}
-	return false
+	return err
 }
 
 // alone is the producer whose batches hold one letter.
