@@ -205,6 +205,22 @@ func TestWhileRedisIsAwayItIsNotAsked(t *testing.T) {
 	}
 }
 
+func TestAClientThatIsDeafToDeadlinesCostsTheTimeout(t *testing.T) {
+	released := make(chan struct{})
+	t.Cleanup(func() { close(released) })
+	s := attempts.Redis(behind(t, &gate{open: func(context.Context) error { <-released; return nil }}), attempts.RedisConfig{Timeout: 50 * time.Millisecond})
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		wantAway(t, s)
+	}()
+	select {
+	case <-answered:
+	case <-time.After(time.Minute):
+		t.Fatal("the store waits for its client")
+	}
+}
+
 func TestOneProbeAtATime(t *testing.T) {
 	var away atomic.Bool
 	away.Store(true)

@@ -174,6 +174,30 @@ func compare(t *testing.T, a, b attempts.Store, random *rand.Rand) (script []str
 	return script, ""
 }
 
+// The store's clock counts microseconds, its entries milliseconds: what is lost between them is never the wait's.
+func TestRedisNeverShortensAWait(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := connect(t, server.Addr())
+	for _, begin := range []time.Duration{0, 1, 499, 500, 999, 1000, 123_456, 999_999} { // microseconds into a second
+		for _, wait := range []time.Duration{time.Microsecond, time.Second, time.Second + time.Nanosecond, 1999_999 * time.Microsecond} {
+			s := attempts.Redis(client, patient())
+			failed := time.Unix(1_700_000_000, 0).Add(begin * time.Microsecond)
+			server.SetTime(failed)
+			if got := mustSave(t, s, attempts.Entry{Attempts: 1, Wait: wait}).Wait; got < wait || got >= wait+time.Millisecond {
+				t.Errorf("at %v: a wait of %v begins with %v", failed, wait, got)
+			}
+			for _, passed := range []time.Duration{0, 1, 999, 1000, 500_499, 999_999} {
+				passed *= time.Microsecond
+				server.SetTime(failed.Add(passed))
+				remains := max(0, wait-passed)
+				if got := mustClaim(t, s, "a").Entries[record].Wait; got < remains || got >= remains+3*time.Millisecond {
+					t.Errorf("failed at %v, %v of a wait of %v passed: %v remain", failed, passed, wait, got)
+				}
+			}
+		}
+	}
+}
+
 func TestNoKeyWithoutExpiry(t *testing.T) {
 	everyRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		s, ctx := attempts.Redis(client, patient()), t.Context()
