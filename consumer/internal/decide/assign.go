@@ -55,14 +55,20 @@ func (d *Desk) Claimed(now time.Time, p *Part, l *attempts.Loaded) {
 		}
 		if l.ForeignMark {
 			p.guarded = true
-			if !d.guard {
-				d.guard = true
-				d.tell(now, observe.Event{Kind: observe.GuardOn, Topic: p.ID.Topic, Partition: p.ID.Partition, Offset: -1})
-				d.recalm()
-			}
+			d.guardOn(now, p)
 		}
 	}
 	d.free(now, p)
+}
+
+// guardOn begins the crash guard: one call at a time, because the last owner of p did not leave cleanly.
+func (d *Desk) guardOn(now time.Time, p *Part) {
+	if d.guard {
+		return
+	}
+	d.guard = true
+	d.tell(now, observe.Event{Kind: observe.GuardOn, Topic: p.ID.Topic, Partition: p.ID.Partition, Offset: -1})
+	d.recalm()
 }
 
 // free gives one partition its chance, and says whether it flows without asking from here on.
@@ -191,8 +197,8 @@ func (d *Desk) Committed(now time.Time, p *Part, offset int64) {
 	if !d.guard {
 		return
 	}
-	// A partition whose last owner died keeps the guard on until the record that it is about to call has come through: else a commit of
-	// another would end the guard each time just before the record that kills.
+	// A partition whose last owner died keeps the guard on until the record that it is about to call has come through, and brings it back
+	// with its first: else a commit of another would end the guard each time just before the record that kills.
 	for _, q := range d.parts {
 		if q.guarded && q.phase != Empty && q.story.verdict == "" && !q.operator {
 			return

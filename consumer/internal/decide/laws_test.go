@@ -903,6 +903,26 @@ func TestGuard_EndsWithTheFirstCommit(t *testing.T) {
 	}
 }
 
+func TestGuard_ComesBackForThePartitionThatHadNothingToCall(t *testing.T) {
+	s := guarded(t, simple("[1]", ""), attempts.Loaded{})
+	s.offer(1)
+	s.succeed(1)
+	s.d.Committed(s.now, s.parts[1], 11)
+	s.flows(1)
+	s.slowStore = true
+	s.offer(0) // its first record, which may be the one that killed the last owner
+	s.phases(Noting)
+	if s.parts[1].Calm() {
+		t.Error("another partition flows meanwhile")
+	}
+	s.answer()
+	s.succeed(0)
+	s.answer()
+	s.d.Committed(s.now, s.parts[0], 11)
+	s.flows(0)
+	s.flows(1)
+}
+
 func TestGuard_IsNotKeptOnByARecordThatIsNotCalled(t *testing.T) {
 	for name, c := range map[string]struct {
 		json string

@@ -19,6 +19,9 @@ func (d *Desk) Offer(now time.Time, p *Part, r Record) {
 	if len(p.known) > 0 {
 		d.recall(p)
 	}
+	if p.guarded {
+		d.guardOn(now, p)
+	}
 	d.free(now, p)
 }
 
