@@ -44,7 +44,8 @@ type Config struct {
 	// Attempts keeps the counts of failed records. Default: attempts.Memory(), which forgets them at a restart, and says so at start.
 	Attempts attempts.Store
 
-	// DLQ says where dead letters go. Default: an existing topic "<source>.dlq".
+	// DLQ says where dead letters go. Default: an existing topic "<source>.dlq". Its Redact sees every error text of the handler before it is logged,
+	// stored or shown.
 	DLQ dlq.Config
 
 	// HandlerTimeout ends the context of a call. A handler that has not returned a second later has failed, and its partition is stalled

@@ -51,30 +51,29 @@ type lane struct {
 	bytes   atomic.Int64
 
 	// The rest is the poll goroutine's.
-	incoming    []*kafka.Message
-	incomingB   int64
-	expected    int64 // the next offset that the client should deliver; -1: not known
-	checkGap    bool  // the next record shows whether retention tore a gap
-	gapCheck    bool  // that is being found out
-	aside       []*kafka.Message
-	asideFull   bool
-	stored      int64 // the offset that was stored last
-	start       start
-	acked       int64 // the highest commit that was acknowledged; guarded by Consumer.mu
-	paused      bool  // what should be
-	leaked      bool  // a record came all the same
-	tellAgain   bool
-	full        bool // backpressure
-	lookingUp   bool // the start is not known yet
-	seen        *kafka.Message
-	seenAsked   uint64
-	seenAt      time.Time
-	timedOut    bool
-	quietSince  time.Time // since when the partition should flow and nothing has come
-	everFlowed  bool      // a record has come since the assignment
-	revivals    int
-	reassigned  bool
-	nextRevival time.Time
+	incoming   []*kafka.Message
+	incomingB  int64
+	expected   int64 // the next offset that the client should deliver; -1: not known
+	checkGap   bool  // the next record shows whether retention tore a gap
+	gapCheck   bool  // that is being found out
+	aside      []*kafka.Message
+	asideFull  bool
+	stored     int64 // the offset that was stored last
+	start      start
+	acked      int64 // the highest commit that was acknowledged; guarded by Consumer.mu
+	paused     bool  // what should be
+	leaked     bool  // a record came all the same
+	tellAgain  bool
+	full       bool // backpressure
+	lookingUp  bool // the start is not known yet
+	seen       *kafka.Message
+	seenAsked  uint64
+	seenAt     time.Time
+	timedOut   bool
+	quietSince time.Time // since when the partition should flow and nothing has come
+	everFlowed bool      // a record has come since the assignment
+	revivals   int
+	reassigned bool
 
 	// The keeper's, guarded by its mutex.
 	ops      []func()
@@ -147,12 +146,6 @@ func (l *lane) close() {
 	default:
 	}
 	l.signal()
-}
-
-func (l *lane) isClosed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
 }
 
 // run is the lane's goroutine. A handler that ends it with runtime.Goexit has panicked, as far as its record is concerned, and
@@ -321,11 +314,12 @@ func (l *lane) outcome(err error) decide.Outcome {
 		return decide.Outcome{Kind: decide.Neutral, Err: err}
 	}
 	v := l.c.cfg.Classify(err)
-	o := decide.Outcome{Kind: decide.Transient, Err: err, Text: err.Error(), Class: v.Class, RetryAfter: v.RetryAfter}
+	shown := l.c.redact(err)
+	o := decide.Outcome{Kind: decide.Transient, Err: shown, Text: shown.Error(), Class: v.Class, RetryAfter: v.RetryAfter}
 	var p *failure.Panic
 	switch {
 	case errors.As(err, &p):
-		o.Kind, o.Stack = decide.Panic, string(p.Stack)
+		o.Kind, o.Stack = decide.Panic, l.c.redactText(string(p.Stack))
 	case v.Kind == failure.KindPermanent:
 		o.Kind = decide.Permanent
 	}
