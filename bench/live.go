@@ -136,11 +136,14 @@ func (b *bench) live(ctx context.Context, p plays.Play, names []string) (result,
 		acting.Go(func() { rows[i], tracks[i] = a.settle(ctx, ends, waits) })
 	}
 	acting.Wait()
+	if ctx.Err() != nil {
+		return result{}, ctx.Err()
+	}
 	for i, row := range rows {
 		all.rows, all.tracks = append(all.rows, row), append(all.tracks, tracks[i])
 		b.say("  %-12s %s", row.Contender, brief(row))
 	}
-	return all, ctx.Err()
+	return all, nil
 }
 
 func absent(p plays.Play, names []string, why error) (rows []tally.Row) {

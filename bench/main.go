@@ -103,6 +103,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 2
 	}
 	r, err := perform(ctx, o, those, out)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted; what was measured until then is above")
+	}
 	r.Command = "go run ./bench " + strings.Join(args, " ")
 	print(out, r)
 	err = errors.Join(err, save(o, r))

@@ -61,11 +61,11 @@ func (b *bench) race(ctx context.Context, p plays.Play, names []string) (result,
 	rounds, tracks := map[string][]tally.Row{}, map[string]page.Track{}
 	for round := range b.rounds {
 		for _, name := range names {
-			if ctx.Err() != nil {
-				return result{}, ctx.Err()
-			}
 			r := racer{bench: b, play: p, name: name, src: src, ends: ends, poisoned: poisoned, id: fmt.Sprintf("%s-%s-%d", p.Name, name, round+1)}
 			row, track, err := r.run(ctx)
+			if ctx.Err() != nil {
+				return result{}, ctx.Err() // what was measured while it was called off is worth nothing
+			}
 			if err != nil {
 				row = tally.Row{Scenario: p.Name, Contender: name, Note: err.Error()}
 				if name == "breakwater" {

@@ -107,6 +107,9 @@ func (h *Host) Statistics(text string) {
 	}
 }
 
+// Fetched says how many bytes have come from the brokers so far.
+func (h *Host) Fetched(bytes int64) { h.fetched.Store(bytes) }
+
 // Handle is the handler of every contender. It answers nil, a Refused, or what kept the call from reaching the dependency.
 func (h *Host) Handle(ctx context.Context, r Record) error {
 	if h.book != nil {

@@ -19,11 +19,11 @@ type Evidence struct {
 	Rebalances int
 
 	// The dependency's log in the order of arrival; or, where it is a book in memory, what that says.
-	Calls      []Call
-	Book       Book // nil: the log
-	Outages    []Span
-	Wait       func(attempt int) (time.Duration, bool) // of the strategy, without jitter
-	Rotation   bool                                    // one breaker and one probe over all partitions: the gates can be computed
+	Calls    []Call
+	Book     Book // nil: the log
+	Outages  []Span
+	Wait     func(attempt int) (time.Duration, bool) // of the strategy, without jitter
+	Rotation bool                                    // one breaker and one probe over all partitions: the gates can be computed
 }
 
 // Book answers from the ledger.
@@ -161,7 +161,7 @@ func early(calls []Call, wait func(int) (time.Duration, bool)) (n int) {
 			continue
 		}
 		if w, more := wait(f.count + 1); more {
-			last[at] = failure{f.count + 1, max(f.until, c.End+w)}
+			last[at] = failure{f.count + 1, c.End + w}
 		} else {
 			delete(last, at) // it goes to the DLQ; where it is called again, at the last wait say, no interval is named for it
 		}
@@ -282,4 +282,6 @@ func median(of []time.Duration) time.Duration {
 	return sorted[len(sorted)/2]
 }
 
-func ms(d time.Duration) float64 { return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond) }
+func ms(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
