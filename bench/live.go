@@ -391,7 +391,11 @@ func (a *actor) track(e tally.Evidence) page.Track {
 		t.Down = append(t.Down, page.Span{From: s.Begin, To: s.End})
 	}
 	for _, m := range a.members {
-		t.Open = append(t.Open, states(m.Said(), a.started, a.ended)...)
+		end := a.ended
+		if over := m.Over(); over.Before(end) {
+			end = over
+		}
+		t.Open = append(t.Open, states(m.Said(), a.started, end)...)
 	}
 	return t
 }

@@ -64,9 +64,13 @@ func Write(w io.Writer, r Report) error {
 		Scenarios []scenario
 		Costs     []string
 		Losses    []string
+		Cast      []string
 	}{Report: r, Costs: costs, Losses: losses}
 	v.Verdict, v.Good = verdict(r.Rows)
 	for _, row := range r.Rows {
+		if !slices.Contains(v.Cast, row.Contender) {
+			v.Cast = append(v.Cast, row.Contender)
+		}
 		i := slices.IndexFunc(v.Scenarios, func(s scenario) bool { return s.Name == row.Scenario })
 		if i < 0 {
 			i = len(v.Scenarios)

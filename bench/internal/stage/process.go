@@ -30,6 +30,7 @@ type Process struct {
 	said    []contend.Said // changes of state
 	samples chan contend.Said
 	failed  string
+	over    time.Time
 	stderr  tail
 }
 
@@ -82,6 +83,7 @@ func (p *Process) read(out io.Reader) {
 	}
 	err := p.cmd.Wait()
 	p.mu.Lock()
+	p.over = time.Now()
 	if p.failed == "" && err != nil {
 		p.failed = strings.TrimSpace(err.Error() + " " + p.stderr.String())
 	}
@@ -94,6 +96,16 @@ func (p *Process) Said() []contend.Said {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]contend.Said(nil), p.said...)
+}
+
+// Over is when it ended; now, while it runs.
+func (p *Process) Over() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over.IsZero() {
+		return time.Now()
+	}
+	return p.over
 }
 
 // Failed is why it has ended by itself; "" where it hasn't.
