@@ -278,6 +278,9 @@ func (w *world) start(strat string, change func(*setup)) *instance {
 		"auto.offset.reset":    s.client.AutoOffsetReset,
 		"max.poll.interval.ms": int(s.client.MaxPollInterval.Milliseconds()),
 	}
+	if s.client.Protocol == simkafka.Consumer {
+		(*s.config.Kafka)["group.protocol"] = "consumer"
+	}
 	if err := s.config.Validate(); err != nil {
 		w.t.Fatal(err)
 	}
