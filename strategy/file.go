@@ -11,7 +11,7 @@ import (
 	"os"
 )
 
-// Load reads a strategy from a file. The error is a *ParseError where the file could be read.
+// Load reads a strategy from a file. The error wraps a *ParseError where the file could be read.
 func Load(path string) (*Strategy, error) {
 	data, err := read(path)
 	if err != nil {

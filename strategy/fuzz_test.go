@@ -61,7 +61,7 @@ func refusedWell(t *testing.T, data []byte, err error) {
 			t.Errorf("%q: line %d of %d: %s", data, m.Line, lines, m)
 		}
 		hasCure := false
-		for _, cure := range []string{"write ", "use ", "make ", "take ", "add ", "keep ", "did you mean ", "it can be ", "the smallest", "missing", "correct it"} {
+		for _, cure := range []string{"write ", "save ", "use ", "make ", "take ", "add ", "keep ", "did you mean ", "it can be ", "the smallest", "missing", "correct it"} {
 			hasCure = hasCure || strings.Contains(m.Text, cure)
 		}
 		if !hasCure {

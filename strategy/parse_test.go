@@ -55,7 +55,7 @@ var refused = []struct {
 	text       string
 	laxSchema  bool
 }{
-	{json: ``, line: 1, text: "the file is empty; the smallest strategy is [1, 4, 16]"},
+	{json: ``, line: 1, text: "the file is empty; write for instance [1, 4, 16]"},
 	{json: " \n\t ", line: 1, text: "empty"},
 	{json: `null`, line: 1, text: "not null; the smallest is [1, 4, 16]"},
 	{json: `"1s"`, line: 1, text: "not a string"},
@@ -63,33 +63,35 @@ var refused = []struct {
 	{json: `true`, line: 1, text: "not true or false"},
 
 	// No JSON at all.
-	{json: "[1,\n4", line: 2, text: "no JSON: unexpected end of JSON input; a closing bracket or quote is missing"},
+	{json: "[1,\n4", line: 2, text: "this is not JSON: unexpected end of JSON input; a closing bracket or quote is missing"},
 	{json: "[1,\n4\n\n\n", line: 4, text: "unexpected end"},
 	{json: "[1,\n4,\n]", line: 3, text: "take away the comma before it"},
 	{json: "{\"intervals\": [1],\n}", line: 2, text: "take away the comma before it"},
-	{json: "[1]\n[2]", line: 2, text: "after top-level value; take away what follows the strategy"},
-	{json: "[1]]", line: 1, text: "take away what follows the strategy"},
-	{json: "[1] x", line: 1, text: "take away what follows the strategy"},
-	{json: "[\n1, // one\n4]", line: 2, text: `JSON has no comments, use "$comment"`},
+	{json: "[1]\n[2]", line: 2, text: "after top-level value; take away what follows that value"},
+	{json: "[1]]", line: 1, text: "take away what follows that value"},
+	{json: "[1] x", line: 1, text: "take away what follows that value"},
+	{json: "[\n1, // one\n4]", line: 2, text: `JSON has no comments, write "$comment"`},
 	{json: "# comment\n[1]", line: 1, text: `JSON has no comments`},
 	{json: "['1s']", line: 1, text: "use double quotes"},
-	{json: "[1\n 4]", line: 2, text: "such as a missing comma"},
+	{json: "[1\n 4]", line: 2, text: "often a comma, a quote or a bracket is missing"},
 	{json: "[NaN]", line: 1, text: "invalid character 'N'"},
 	{json: "[Infinity]", line: 1, text: "invalid character 'I'"},
 	{json: "[-Infinity]", line: 1, text: "invalid character 'I'"},
-	{json: "[01]", line: 1, text: "no JSON"},
-	{json: "[.5]", line: 1, text: "no JSON"},
-	{json: "[+1]", line: 1, text: "no JSON"},
+	{json: "[01]", line: 1, text: "this is not JSON"},
+	{json: "[.5]", line: 1, text: "this is not JSON"},
+	{json: "[+1]", line: 1, text: "this is not JSON"},
 	{json: "[\"1\ns\"]", line: 1, text: "in string literal"},
 	{json: strings.Repeat("[", 20000) + strings.Repeat("]", 20000), line: 1, text: "exceeded max depth"},
+	{json: strings.Repeat("[", 65) + strings.Repeat("]", 65), path: strings.Repeat("[0]", 64), line: 1, text: "nested deeper than 64"},
+	{json: "[1,\n\"\xff\"]", line: 2, text: "not UTF-8; save the file"},
 	{json: "[1" + strings.Repeat(" ", 1<<20) + "]", line: 1, text: "larger than 1 MiB", laxSchema: true},
 
 	// Intervals.
-	{json: `[]`, line: 1, text: "empty; write at least one wait"},
-	{json: "{\n\"intervals\":\n[]}", path: "intervals", line: 3, text: "empty; write at least one wait"},
+	{json: `[]`, line: 1, text: "it is empty; write at least one, such as [1, 4, 16]"},
+	{json: "{\n\"intervals\":\n[]}", path: "intervals", line: 3, text: "it is empty; write at least one, such as [1, 4, 16]"},
 	{json: "\n{}", path: "intervals", line: 2, text: `missing; write for instance "intervals": [1, 4, 16]`},
-	{json: `{"intervals": 5}`, path: "intervals", line: 1, text: "it is a number; write an array"},
-	{json: `{"intervals": null}`, path: "intervals", line: 1, text: "it is null; write an array"},
+	{json: `{"intervals": 5}`, path: "intervals", line: 1, text: "it is a number; write an array, such as [1, 4, 16]"},
+	{json: `{"intervals": null}`, path: "intervals", line: 1, text: "it is null; write an array, such as [1, 4, 16]"},
 	{json: "[1,\n-4]", path: "[1]", line: 2, text: "-4 is negative; write 0s or more"},
 	{json: `{"intervals": [1, -0.001]}`, path: "intervals[1]", line: 1, text: "-0.001 is negative"},
 	{json: `[604801]`, path: "[0]", line: 1, text: "604801 is too long; write 168h (604800 seconds) at most"},
@@ -108,7 +110,7 @@ var refused = []struct {
 	{json: `[true]`, path: "[0]", line: 1, text: `it is true or false; write a number of seconds`},
 	{json: `[null]`, path: "[0]", line: 1, text: `it is null`},
 	{json: `[[1]]`, path: "[0]", line: 1, text: `it is an array`},
-	{json: "[1,\n{\n}]", path: "[1].wait", line: 2, text: `missing; write for instance {"wait": "1m", "times": 10}`},
+	{json: "[1,\n{\n}]", path: "[1].wait", line: 2, text: `missing; write for instance "wait": "1m"`},
 	{json: "[{\"wait\": 1,\n\"times\":\n0}]", path: "[0].times", line: 3, text: "0 is out of range; write a whole number from 1 to 1000000"},
 	{json: `[{"wait": 1, "times": -1}]`, path: "[0].times", line: 1, text: "out of range"},
 	{json: `[{"wait": 1, "times": 1000001}]`, path: "[0].times", line: 1, text: "out of range"},
@@ -122,6 +124,7 @@ var refused = []struct {
 	{json: "{\"onExhausted\": \"hold\", \"intervals\": [1,\n0]}", path: "intervals[1]", line: 2, text: `the last wait is 0s, and with "onExhausted": "hold" a record is called at it for ever; make it 100ms or more`, laxSchema: true},
 	{json: `{"dlqBudget": 20, "intervals": [1, "99ms"]}`, path: "intervals[1]", line: 1, text: `the last wait is 99ms, and with "dlqBudget"`, laxSchema: true},
 	{json: `{"dlqBudget": 0, "intervals": [{"wait": 0.05, "times": 2}]}`, path: "intervals[0]", line: 1, text: `the last wait is 50ms`, laxSchema: true},
+	{json: `{"dlqBudget": 0, "intervals": [0, "soon"]}`, path: "intervals[1]", line: 1, text: `no duration`},
 
 	// Keys.
 	{json: "{\"intervals\": [1],\n\"jiter\": 0.1}", path: "jiter", line: 2, text: `unknown; did you mean "jitter"?`},
@@ -239,7 +242,7 @@ func TestManyMistakesMakeABoundedError(t *testing.T) {
 	if last := parse.Mistakes[4999]; last.Line != 5000 || last.Path != "[4999]" {
 		t.Errorf("the last is %+v", last)
 	}
-	if text := err.Error(); strings.Count(text, "\n") != 101 || !strings.HasSuffix(text, "and 4900 more") {
+	if text := err.Error(); strings.Count(text, "\n") != 21 || !strings.HasSuffix(text, "and 4980 more") {
 		t.Errorf("it has %d lines and ends with %q", strings.Count(text, "\n"), text[len(text)-50:])
 	}
 }

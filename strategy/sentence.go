@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/breakwater-go/breakwater/internal/jsonlines"
 )
 
 // String says the strategy in one sentence: "calls at 0s, 1s, 5s, 21s, 1m21s … 10m21s, then the DLQ (14 calls)".
@@ -55,17 +57,10 @@ func plus(at, wait time.Duration, n int) time.Duration {
 	return at + time.Duration(n)*wait
 }
 
-// brief is d without the zeroes at its end: "1m" for 1m0s.
+// brief is d as a person writes it.
 func brief(d time.Duration) string {
 	if d == forever {
 		return "292 years"
 	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return jsonlines.Brief(d)
 }

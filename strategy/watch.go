@@ -43,7 +43,7 @@ type Reload struct {
 	Path string
 	Old  *Strategy // was in force before
 	New  *Strategy // is in force now; Old, where Err is not nil
-	Err  error     // why the file was not taken up: a *ParseError, or it could not be read
+	Err  error     // why the file was not taken up: it wraps a *ParseError, or it could not be read
 	// NeedsRestart names the settings, such as "breaker.scope", that are read at start only and now differ from those that
 	// Watch found first.
 	NeedsRestart []string

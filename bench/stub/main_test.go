@@ -41,7 +41,7 @@ func TestTheExitCodeTellsTheTruth(t *testing.T) {
 		{"unknown flag", []string{"-scenari", "x"}, 2, "-scenari"},
 		{"no flag", []string{"outage.json"}, 2, "given with -scenario"},
 		{"no such scenario", []string{"-scenario", "nope"}, 1, "brownout"},
-		{"bad scenario", []string{"-scenario", bad}, 1, "line 2: phases[0].nam: unknown"},
+		{"bad scenario", []string{"-scenario", bad}, 1, `:2: phases[0].nam: this key is unknown; did you mean "name"?`},
 		{"port taken", []string{"-addr", taken.Addr().String()}, 1, "whose port is free"},
 		{"control port taken", []string{"-addr", "127.0.0.1:0", "-control", taken.Addr().String()}, 1, "-control"},
 		{"ended", []string{"-addr", "127.0.0.1:0"}, 0, ""},

@@ -10,20 +10,20 @@ import (
 
 // Mistake is one thing that is wrong in a file.
 type Mistake struct {
-	Path string // of the field, "breaker.window"; "" for the document
-	Line int    // from 1
-	Text string // what is wrong and what to write instead
+	Path string // where in the document: "intervals[3].wait"; "" for the document itself
+	Line int    // the line on which that begins, from 1
+	Text string // what is wrong, and what to do
 }
 
-// String is "line 3: breaker.window: …".
+// String is "intervals[3].wait: " and the text; the line is left to those who know the file's name.
 func (m Mistake) String() string {
 	if m.Path == "" {
-		return fmt.Sprintf("line %d: %s", m.Line, m.Text)
+		return m.Text
 	}
-	return fmt.Sprintf("line %d: %s: %s", m.Line, m.Path, m.Text)
+	return m.Path + ": " + m.Text
 }
 
-// Error is a file that was refused.
+// Error is a file that was refused. It is never without a mistake.
 type Error struct {
 	Name     string // of the file
 	Mistakes []Mistake
@@ -32,20 +32,19 @@ type Error struct {
 // shown is how many mistakes a message lists.
 const shown = 20
 
-// Error is one line for one mistake, else a heading and a line for each (the first 20).
+// Error has one line for each mistake, "strategy.json:7: intervals[3].wait: …", which an editor can jump to; 20 at most, Mistakes has all.
 func (e *Error) Error() string {
-	if len(e.Mistakes) == 1 {
-		return e.Name + ": " + e.Mistakes[0].String()
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d mistakes", e.Name, len(e.Mistakes))
+	var lines []string
 	for _, m := range e.Mistakes[:min(len(e.Mistakes), shown)] {
-		b.WriteString("\n  " + m.String())
+		lines = append(lines, fmt.Sprintf("%s:%d: %s", e.Name, m.Line, m))
+	}
+	if len(lines) == 1 {
+		return lines[0]
 	}
 	if more := len(e.Mistakes) - shown; more > 0 {
-		fmt.Fprintf(&b, "\n  and %d more", more)
+		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	return b.String()
+	return fmt.Sprintf("%d mistakes:\n\t%s", len(e.Mistakes), strings.Join(lines, "\n\t"))
 }
 
 // Err is nil, or a *Error with every mistake noted so far.

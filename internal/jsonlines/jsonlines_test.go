@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -11,13 +12,15 @@ import (
 	"time"
 )
 
+func parse(data []byte) *Doc { return Parse("file", data, "[1]") }
+
 func TestEachMistakeHasItsLineAndItsCure(t *testing.T) {
 	cases := map[string]struct {
 		file string
 		line int
 		cure string
 	}{
-		"empty":              {" \n ", 1, "the file is empty"},
+		"empty":              {" \n ", 1, "the file is empty; write for instance [1]"},
 		"not UTF-8":          {"{\n\"a\": \"\xff\"}", 2, "save the file as UTF-8"},
 		"cut":                {"{\n\"a\": [1,\n2", 3, "the file was cut"},
 		"two documents":      {"{}\n{}", 2, "take away what follows"},
@@ -26,13 +29,15 @@ func TestEachMistakeHasItsLineAndItsCure(t *testing.T) {
 		"comma at the end":   {"[1,\n2,\n]", 3, "take away the comma"},
 		"single quotes":      {"{\n'a': 1}", 2, "double quotes"},
 		"no comma":           {"{\"a\": 1\n\"b\": 2}", 2, "comma"},
-		"a name twice":       {"{\"a\": 1,\n\"b\": 2,\n\"a\": 3}", 3, "given twice, first on line 1"},
+		"a name twice":       {"{\"a\": 1,\n\"b\": 2,\n\"a\": 3}", 3, "it stands twice, first in line 1; take one away"},
+		"twice, not comment": {"{\"$comment\": {\"a\": 1, \"a\": 2},\n\"b\": 1, \"b\": 2}", 2, "it stands twice"},
+		"depth in comments":  {"{\n\"$comment\":" + strings.Repeat("[", 65) + strings.Repeat("]", 65) + "}", 2, "nested deeper than 64"},
 		"a depth of 65":      {strings.Repeat("[\n", 65) + strings.Repeat("]", 65), 65, "nested deeper than 64"},
 		"a depth of 100,000": {strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), 1, "depth"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			only(t, Parse("file", []byte(c.file)), "", c.line, c.cure)
+			only(t, parse([]byte(c.file)), "", c.line, c.cure)
 		})
 	}
 }
@@ -43,7 +48,9 @@ func TestReadersRefuseWhatIsOfAnotherKindOrOutOfRange(t *testing.T) {
 		"number": 2.5,
 		"list": [true, null],
 		"soon": "5 minutes",
-		"late": 1e300
+		"late": 1e300,
+		"none": [],
+		"edge": 9223372036854775808
 	}`
 	cases := map[string]struct {
 		path string
@@ -51,26 +58,29 @@ func TestReadersRefuseWhatIsOfAnotherKindOrOutOfRange(t *testing.T) {
 		cure string
 		read func(d *Doc, f map[string]*Value)
 	}{
-		"Object":      {"text", 2, "this is a string; write an object", func(d *Doc, f map[string]*Value) { d.Object(f["text"]) }},
-		"Array":       {"text", 2, "write a list", func(d *Doc, f map[string]*Value) { d.Array(f["text"]) }},
+		"Object":      {"text", 2, "it is a string; write an object with a, b", func(d *Doc, f map[string]*Value) { d.Object(f["text"], "a", "b") }},
+		"Array":       {"text", 2, "it is a string; write an array, such as [1]", func(d *Doc, f map[string]*Value) { d.Array(f["text"], "[1]") }},
+		"no items":    {"none", 7, "it is empty; write at least one, such as [1]", func(d *Doc, f map[string]*Value) { d.Array(f["none"], "[1]") }},
 		"Bool":        {"number", 3, "write true or false", func(d *Doc, f map[string]*Value) { d.Bool(f["number"]) }},
 		"String":      {"list", 4, "write a string", func(d *Doc, f map[string]*Value) { d.String(f["list"]) }},
-		"OneOf":       {"text", 2, `write one of "y", "z"`, func(d *Doc, f map[string]*Value) { d.OneOf(f["text"], "y", "z") }},
+		"OneOf":       {"text", 2, `"x" is unknown; it can be "y", "z"`, func(d *Doc, f map[string]*Value) { d.OneOf(f["text"], "y", "z") }},
 		"Number":      {"number", 3, "from 0 to 1", func(d *Doc, f map[string]*Value) { d.Number(f["number"], 0, 1) }},
 		"Number huge": {"late", 6, "from 0 to 1", func(d *Doc, f map[string]*Value) { d.Number(f["late"], 0, 1) }},
-		"Whole":       {"number", 3, "a whole number from 1 to 9", func(d *Doc, f map[string]*Value) { d.Whole(f["number"], 1, 9) }},
+		"Whole":       {"number", 3, "2.5 is no whole number; write a whole number from 1 to 9", func(d *Doc, f map[string]*Value) { d.Whole(f["number"], 1, 9) }},
+		"Whole huge":  {"late", 6, "out of range", func(d *Doc, f map[string]*Value) { d.Whole(f["late"], 1, 9) }},
+		"Whole edge":  {"edge", 8, "out of range", func(d *Doc, f map[string]*Value) { d.Whole(f["edge"], 0, math.MaxInt) }},
 		"Duration":    {"soon", 5, `"1m30s"`, func(d *Doc, f map[string]*Value) { d.Duration(f["soon"], 0, time.Hour) }},
-		"too long":    {"number", 3, "from 0s to 1s", func(d *Doc, f map[string]*Value) { d.Duration(f["number"], 0, time.Second) }},
-		"too short":   {"number", 3, "from 3s to 4s", func(d *Doc, f map[string]*Value) { d.Duration(f["number"], 3*time.Second, 4*time.Second) }},
-		"overflow":    {"late", 6, "from 0s to 1h", func(d *Doc, f map[string]*Value) { d.Duration(f["late"], 0, time.Hour) }},
-		"no duration": {"list[0]", 4, "this is true or false", func(d *Doc, f map[string]*Value) { d.Duration(f["list"].Items[0], 0, time.Hour) }},
-		"null":        {"list[1]", 4, "this is null", func(d *Doc, f map[string]*Value) { d.String(f["list"].Items[1]) }},
-		"Missing":     {"wait", 1, `write for example "wait": "1s"`, func(d *Doc, f map[string]*Value) { d.Missing(d.Root, "wait", `"1s"`) }},
+		"too long":    {"number", 3, "2.5 is too long; write 1s (1 seconds) at most", func(d *Doc, f map[string]*Value) { d.Duration(f["number"], 0, time.Second) }},
+		"too short":   {"number", 3, "2.5 is too short; write 3s or more", func(d *Doc, f map[string]*Value) { d.Duration(f["number"], 3*time.Second, 4*time.Second) }},
+		"overflow":    {"late", 6, "1e300 is too long; write 1h (3600 seconds) at most", func(d *Doc, f map[string]*Value) { d.Duration(f["late"], 0, time.Hour) }},
+		"no duration": {"list[0]", 4, "it is true or false; write a number of seconds", func(d *Doc, f map[string]*Value) { d.Duration(f["list"].Items[0], 0, time.Hour) }},
+		"null":        {"list[1]", 4, "it is null; write a string", func(d *Doc, f map[string]*Value) { d.String(f["list"].Items[1]) }},
+		"Need":        {"wait", 1, `it is missing; write for instance "wait": "1s"`, func(d *Doc, f map[string]*Value) { d.Need(d.Root, f, "wait", `"1s"`) }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := Parse("file", []byte(file))
-			f := d.Object(d.Root, "text", "number", "list", "soon", "late")
+			d := parse([]byte(file))
+			f := d.Object(d.Root, "text", "number", "list", "soon", "late", "none", "edge")
 			c.read(d, f)
 			only(t, d, c.path, c.line, c.cure)
 		})
@@ -78,18 +88,41 @@ func TestReadersRefuseWhatIsOfAnotherKindOrOutOfRange(t *testing.T) {
 }
 
 func TestUnknownNamesAreMistakesAndCommentsAreNot(t *testing.T) {
-	d := Parse("file", []byte("{\"$schema\": 1,\n\"$comment\": 2,\n\"wait\": 3,\n\"wiat\": 4}"))
+	d := parse([]byte("{\"$schema\": 1,\n\"$comment\": 2,\n\"wait\": 3,\n\"wiat\": 4}"))
 	if f := d.Object(d.Root, "wait", "times"); len(f) != 1 || f["wait"].Text != "3" {
 		t.Errorf("got %v", f)
 	}
-	only(t, d, "wiat", 4, "known here: wait, times")
+	only(t, d, "wiat", 4, `unknown; it can be "wait", "times"`)
+}
+
+func TestAMistypedWordIsRecognized(t *testing.T) {
+	words := []string{"jitter", "onExhausted", "dlq", "s"}
+	for word, want := range map[string]string{
+		"jiter": "jitter", "JITTER": "jitter", "jiffer": "jitter", "on_exhausted": "onExhausted", "DLQ": "dlq", "dq": "dlq",
+		"jam": "", "d": "", "x": "", "": "", "jitterjitterjitter": "",
+	} {
+		says := oneOf(word, words)
+		if meant := fmt.Sprintf("did you mean %q?", want); want != "" && says != meant || want == "" && !strings.HasPrefix(says, "it can be ") {
+			t.Errorf("of %q: %s", word, says)
+		}
+	}
+}
+
+func TestWholeNumbersAreExactHoweverTheyAreWritten(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "-0": 0, "3.0": 3, "1e3": 1000, "-2E0": -2, "9223372036854775807": math.MaxInt, "9007199254740993": 1<<53 + 1} {
+		d := parse([]byte(text))
+		if got, ok := d.Whole(d.Root, -9, math.MaxInt); !ok || got != want {
+			t.Errorf("%s is %d, %v", text, got, d.Err())
+		}
+	}
 }
 
 func TestReadersAreSilentAboutNothing(t *testing.T) {
-	d := Parse("file", []byte("{}"))
+	d := parse([]byte("{}"))
 	f := d.Object(d.Root, "a")
 	d.Object(f["a"])
-	d.Array(f["a"])
+	d.Array(f["a"], "[1]")
+	d.Need(nil, nil, "a", "1")
 	d.Bool(f["a"])
 	d.String(f["a"])
 	d.OneOf(f["a"])
@@ -101,7 +134,7 @@ func TestReadersAreSilentAboutNothing(t *testing.T) {
 }
 
 func TestTimesAreSecondsOrGoDurations(t *testing.T) {
-	d := Parse("file", []byte(`[90, 0.25, "1m30s", 0.1]`))
+	d := parse([]byte(`[90, 0.25, "1m30s", 0.1]`))
 	for i, want := range []time.Duration{90 * time.Second, 250 * time.Millisecond, 90 * time.Second, 100 * time.Millisecond} {
 		if got, ok := d.Duration(d.Root.Items[i], 0, time.Hour); !ok || got != want {
 			t.Errorf("item %d is %v, want %v", i, got, want)
@@ -110,10 +143,10 @@ func TestTimesAreSecondsOrGoDurations(t *testing.T) {
 }
 
 func TestAllMistakesComeInTheOrderOfTheirLines(t *testing.T) {
-	d := Parse("s.json", []byte("[\n1,\n2]"))
+	d := parse([]byte("[\n1,\n2]"))
 	d.Wrong(d.Root.Items[1], "second")
 	d.Wrong(d.Root.Items[0], "first")
-	if got, want := d.Err().Error(), "s.json: 2 mistakes\n  line 2: [0]: first\n  line 3: [1]: second"; got != want {
+	if got, want := d.Err().Error(), "2 mistakes:\n\tfile:2: [0]: first\n\tfile:3: [1]: second"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for range 40 {
@@ -126,7 +159,7 @@ func TestAllMistakesComeInTheOrderOfTheirLines(t *testing.T) {
 
 func TestLongTextIsCutInMessages(t *testing.T) {
 	long := strings.Repeat("ä", 1000)
-	d := Parse("file", fmt.Appendf(nil, `{"%s": 1, "a": "%s"}`, long, long))
+	d := parse(fmt.Appendf(nil, `{"%s": 1, "a": "%s"}`, long, long))
 	d.OneOf(d.Object(d.Root, "a")["a"], "b")
 	if got := d.Err().Error(); len(got) > 1000 {
 		t.Errorf("a message of %d bytes", len(got))
@@ -144,7 +177,7 @@ func TestTheTreeIsTheDocumentAndItsLinesAreTrue(t *testing.T) {
 		if err := json.Unmarshal([]byte(w.text.String()), &want); err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, w.text.String())
 		}
-		d := Parse("file", []byte(w.text.String()))
+		d := parse([]byte(w.text.String()))
 		if d.Err() != nil || !reflect.DeepEqual(plain(d.Root), want) {
 			t.Fatalf("seed %d: %v\n%s\nread as %v", seed, d.Err(), w.text.String(), plain(d.Root))
 		}
@@ -158,7 +191,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a": [1, "x", null, {"b": true}]}`))
 	f.Add([]byte("\xef\xbb\xbf[1,]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := Parse("file", data)
+		d := parse(data)
 		if d.Root == nil && d.Err() == nil {
 			t.Error("neither a document nor a mistake")
 		}
@@ -172,14 +205,14 @@ func Example() {
 	doc := Parse("strategy.json", []byte(`{
   "jitter": 2,
   "intervalls": [1, 4]
-}`))
+}`), "[1, 4, 16]")
 	fields := doc.Object(doc.Root, "intervals", "jitter")
 	doc.Number(fields["jitter"], 0, 1)
 	fmt.Println(doc.Err())
 	// Output:
-	// strategy.json: 2 mistakes
-	//   line 2: jitter: 2 is out of range; write a number from 0 to 1
-	//   line 3: intervalls: unknown; known here: intervals, jitter
+	// 2 mistakes:
+	// 	strategy.json:2: jitter: 2 is out of range; write a number from 0 to 1
+	// 	strategy.json:3: intervalls: this key is unknown; did you mean "intervals"?
 }
 
 // only fails the test unless d has exactly this mistake.

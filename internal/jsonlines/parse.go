@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep lists and objects may be nested. No file that a person writes comes near it.
+// MaxDepth is how deep arrays and objects may be nested. No file that a person writes comes near it.
 const MaxDepth = 64
 
 // Kind is what a value is.
@@ -31,7 +31,7 @@ const (
 
 // String says the kind with its article, as it stands in a message.
 func (k Kind) String() string {
-	return [...]string{"null", "true or false", "a number", "a string", "a list", "an object"}[k]
+	return [...]string{"null", "true or false", "a number", "a string", "an array", "an object"}[k]
 }
 
 // Value is one JSON value and the place where it stands.
@@ -59,12 +59,12 @@ type Doc struct {
 	mistakes []Mistake
 }
 
-// Parse reads data. name is for messages only.
-func Parse(name string, data []byte) *Doc {
+// Parse reads data. name and example, a small file that means something, are for messages only.
+func Parse(name string, data []byte, example string) *Doc {
 	d := &Doc{name: name}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // some editors begin a file with it
 	if len(bytes.TrimSpace(data)) == 0 {
-		d.WrongAt("", 1, "the file is empty")
+		d.WrongAt("", 1, "the file is empty; write for instance %s", example)
 		return d
 	}
 	for i := 0; i < len(data); {
@@ -102,13 +102,13 @@ func cure(at byte, problem string) string {
 	case strings.HasPrefix(problem, "unexpected end"):
 		return "a closing bracket or quote is missing, or the file was cut"
 	case strings.HasSuffix(problem, "after top-level value"):
-		return "take away what follows the last bracket"
+		return "take away what follows that value"
 	case at == '/' || at == '#':
 		return `JSON has no comments, write "$comment": "…" instead`
 	case at == ']' || at == '}':
 		return "take away the comma before it"
 	case at == '\'':
-		return "write double quotes"
+		return "use double quotes"
 	}
 	return "correct it there or just before: often a comma, a quote or a bracket is missing"
 }
@@ -142,7 +142,7 @@ func (w *walker) value(token json.Token, path string, depth int) *Value {
 		v.Kind, v.Text = String, t
 	case json.Delim:
 		if depth == MaxDepth {
-			w.doc.WrongAt(path, w.line, "nested deeper than %d", MaxDepth)
+			w.doc.WrongAt(path, w.line, "it is nested deeper than %d; take brackets away", MaxDepth)
 			w.tooDeep = true
 			return v
 		}
@@ -167,9 +167,13 @@ func (w *walker) members(v *Value, depth int) {
 	for w.dec.More() && !w.tooDeep {
 		name, _ := w.next().(string)
 		line := w.line
+		noted := len(w.doc.mistakes)
 		child := w.value(w.next(), join(v.Path, name), depth+1)
+		if isComment(name) && !w.tooDeep {
+			w.doc.mistakes = w.doc.mistakes[:noted] // nobody reads what stands in it
+		}
 		if before, twice := first[name]; twice {
-			w.doc.WrongAt(child.Path, line, "given twice, first on line %d; keep one", before)
+			w.doc.WrongAt(child.Path, line, "it stands twice, first in line %d; take one away", before)
 			continue
 		}
 		first[name] = line
@@ -193,6 +197,20 @@ func (d *Doc) Wrong(v *Value, format string, args ...any) {
 // WrongAt notes a mistake at a place that has no value, such as a field that is missing.
 func (d *Doc) WrongAt(path string, line int, format string, args ...any) {
 	d.mistakes = append(d.mistakes, Mistake{Path: path, Line: line, Text: fmt.Sprintf(format, args...)})
+}
+
+// isComment is true for the names that every object may have, and that mean nothing.
+func isComment(name string) bool { return name == "$comment" || name == "$schema" }
+
+// String is a string or number as it stands in the file, cut where it is long; the kind of any other value.
+func (v *Value) String() string {
+	switch v.Kind {
+	case String:
+		return strconv.Quote(cut(v.Text))
+	case Number:
+		return cut(v.Text)
+	}
+	return v.Kind.String()
 }
 
 // cut keeps a message readable that quotes what somebody wrote.

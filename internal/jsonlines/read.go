@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// is notes a mistake where v is of another kind.
-func (d *Doc) is(v *Value, kind Kind) bool {
+// is notes a mistake where v is of another kind; cure says what to write.
+func (d *Doc) is(v *Value, kind Kind, cure string) bool {
 	if v == nil {
 		return false
 	}
 	if v.Kind != kind {
-		d.Wrong(v, "this is %v; write %v", v.Kind, kind)
+		d.Wrong(v, "it is %v; %s", v.Kind, cure)
 		return false
 	}
 	return true
@@ -26,7 +26,7 @@ func (d *Doc) is(v *Value, kind Kind) bool {
 // Object answers the members of v by name; names that are not in known are mistakes, save "$comment" and "$schema", which are always allowed.
 // The map is nil where v is no object.
 func (d *Doc) Object(v *Value, known ...string) map[string]*Value {
-	if !d.is(v, Object) {
+	if !d.is(v, Object, "write an object with "+strings.Join(known, ", ")) {
 		return nil
 	}
 	fields := make(map[string]*Value, len(v.Members))
@@ -34,17 +34,29 @@ func (d *Doc) Object(v *Value, known ...string) map[string]*Value {
 		switch {
 		case slices.Contains(known, m.Name):
 			fields[m.Name] = m.Value
-		case m.Name == "$comment" || m.Name == "$schema":
-		default:
-			d.WrongAt(m.Value.Path, m.Line, "unknown; known here: %s", strings.Join(known, ", "))
+		case !isComment(m.Name):
+			d.WrongAt(m.Value.Path, m.Line, "this key is unknown; %s", oneOf(m.Name, known))
 		}
 	}
 	return fields
 }
 
-// Array answers the items of v.
-func (d *Doc) Array(v *Value) ([]*Value, bool) {
-	if !d.is(v, Array) {
+// Need answers the field of that name of the object v, which has to be there; example is what could be its value, in JSON. fields is what Object
+// answered for v.
+func (d *Doc) Need(v *Value, fields map[string]*Value, name, example string) *Value {
+	if fields != nil && fields[name] == nil {
+		d.WrongAt(join(v.Path, name), v.Line, "it is missing; write for instance %q: %s", name, example)
+	}
+	return fields[name]
+}
+
+// Array answers the items of v, which has at least one; example is such an array.
+func (d *Doc) Array(v *Value, example string) ([]*Value, bool) {
+	if !d.is(v, Array, "write an array, such as "+example) {
+		return nil, false
+	}
+	if len(v.Items) == 0 {
+		d.Wrong(v, "it is empty; write at least one, such as %s", example)
 		return nil, false
 	}
 	return v.Items, true
@@ -52,7 +64,7 @@ func (d *Doc) Array(v *Value) ([]*Value, bool) {
 
 // Bool answers true or false.
 func (d *Doc) Bool(v *Value) (value, ok bool) {
-	if !d.is(v, Bool) {
+	if !d.is(v, Bool, "write true or false") {
 		return false, false
 	}
 	return v.Bool, true
@@ -60,7 +72,7 @@ func (d *Doc) Bool(v *Value) (value, ok bool) {
 
 // String answers the text of v, which may be empty.
 func (d *Doc) String(v *Value) (string, bool) {
-	if !d.is(v, String) {
+	if !d.is(v, String, "write a string") {
 		return "", false
 	}
 	return v.Text, true
@@ -68,11 +80,11 @@ func (d *Doc) String(v *Value) (string, bool) {
 
 // OneOf answers the text of v, which must be one of words.
 func (d *Doc) OneOf(v *Value, words ...string) (string, bool) {
-	if !d.is(v, String) {
+	if !d.is(v, String, oneOf("", words)) {
 		return "", false
 	}
 	if !slices.Contains(words, v.Text) {
-		d.Wrong(v, "%q is unknown; write one of %s", cut(v.Text), `"`+strings.Join(words, `", "`)+`"`)
+		d.Wrong(v, "%v is unknown; %s", v, oneOf(v.Text, words))
 		return "", false
 	}
 	return v.Text, true
@@ -80,62 +92,73 @@ func (d *Doc) OneOf(v *Value, words ...string) (string, bool) {
 
 // Number answers a number between low and high, both included.
 func (d *Doc) Number(v *Value, low, high float64) (float64, bool) {
-	if !d.is(v, Number) {
+	cure := fmt.Sprintf("write a number from %v to %v", low, high)
+	if !d.is(v, Number, cure) {
 		return 0, false
 	}
-	n, err := strconv.ParseFloat(v.Text, 64)
-	if err != nil || n < low || n > high {
-		d.Wrong(v, "%s is out of range; write a number from %v to %v", cut(v.Text), low, high)
+	n, _ := strconv.ParseFloat(v.Text, 64) // infinite where it is too large
+	if n < low || n > high {
+		d.Wrong(v, "%v is out of range; %s", v, cure)
 		return 0, false
 	}
 	return n, true
 }
 
-// Whole answers a whole number between low and high, both included.
+// Whole answers a whole number between low and high, both included. It may be written as 3.0 or 1e3, too.
 func (d *Doc) Whole(v *Value, low, high int) (int, bool) {
-	if !d.is(v, Number) {
+	cure := fmt.Sprintf("write a whole number from %d to %d", low, high)
+	if !d.is(v, Number, cure) {
 		return 0, false
 	}
+	f, _ := strconv.ParseFloat(v.Text, 64) // infinite where it is too large
 	n, err := strconv.Atoi(v.Text)
-	if err != nil || n < low || n > high {
-		d.Wrong(v, "%s is out of range or not whole; write a whole number from %d to %d", cut(v.Text), low, high)
-		return 0, false
+	if err != nil {
+		n = int(max(-1<<53, min(f, 1<<53))) // floats hold each whole number up to there
 	}
-	return n, true
+	switch {
+	case f != math.Trunc(f):
+		d.Wrong(v, "%v is no whole number; %s", v, cure)
+	case float64(n) != f, n < low, n > high:
+		d.Wrong(v, "%v is out of range; %s", v, cure)
+	default:
+		return n, true
+	}
+	return 0, false
 }
 
-// Duration answers a time span between low and high, both included. A number is seconds, a string is a Go duration such as "1m30s".
+// Duration answers a time span between low and high, both included and low not negative. A number is seconds, a string is a Go duration such as
+// "1m30s".
 func (d *Doc) Duration(v *Value, low, high time.Duration) (time.Duration, bool) {
 	if v == nil {
 		return 0, false
 	}
 	var span time.Duration
+	negative, tooLong := false, false
 	switch v.Kind {
 	case Number:
-		seconds, err := strconv.ParseFloat(v.Text, 64)
-		if err != nil || math.Abs(seconds) > float64(math.MaxInt64/int64(time.Second)) {
-			d.Wrong(v, "%s is out of range; write a time from %v to %v", cut(v.Text), low, high)
-			return 0, false
-		}
+		seconds, _ := strconv.ParseFloat(v.Text, 64) // infinite where it is too large
+		negative, tooLong = seconds < 0, seconds > high.Seconds()
 		span = time.Duration(math.Round(seconds * float64(time.Second)))
 	case String:
 		var err error
 		if span, err = time.ParseDuration(v.Text); err != nil {
-			d.Wrong(v, `%q is no duration; write seconds as a number (90), or text such as "250ms" or "1m30s"`, cut(v.Text))
+			d.Wrong(v, `%v is no duration; write for instance "250ms", "1m30s" or "2h" (the units are ms, s, m, h), or a number of seconds`, v)
 			return 0, false
 		}
+		negative, tooLong = strings.HasPrefix(v.Text, "-"), span > high
 	default:
-		d.Wrong(v, `this is %v; write seconds as a number (90), or text such as "250ms" or "1m30s"`, v.Kind)
+		d.Wrong(v, `it is %v; write a number of seconds, or a string such as "1m30s"`, v.Kind)
 		return 0, false
 	}
-	if span < low || span > high {
-		d.Wrong(v, "%s is out of range; write a time from %v to %v", cut(v.Text), low, high)
-		return 0, false
+	switch {
+	case negative:
+		d.Wrong(v, "%v is negative; write %s or more", v, Brief(low))
+	case tooLong:
+		d.Wrong(v, "%v is too long; write %s (%.10g seconds) at most", v, Brief(high), high.Seconds())
+	case span < low:
+		d.Wrong(v, "%v is too short; write %s or more", v, Brief(low))
+	default:
+		return span, true
 	}
-	return span, true
-}
-
-// Missing notes that the object v lacks a field; example is what could be its value, in JSON.
-func (d *Doc) Missing(v *Value, name, example string) {
-	d.WrongAt(join(v.Path, name), v.Line, "missing; write for example %s", fmt.Sprintf("%q: %s", name, example))
+	return 0, false
 }

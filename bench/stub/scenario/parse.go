@@ -39,7 +39,7 @@ func MustParse(json string) *Scenario {
 
 // Parse reads a scenario. name is for messages and reports. The error is a *ParseError with every mistake.
 func Parse(name string, data []byte) (*Scenario, error) {
-	p := parser{jsonlines.Parse(name, data)}
+	p := parser{jsonlines.Parse(name, data, `{"phases": [{"name": "well"}]}`)}
 	s := p.scenario(p.Root)
 	if err := p.Err(); err != nil {
 		return nil, err
@@ -66,7 +66,8 @@ func (p parser) scenario(v *value) *Scenario {
 	}
 	s.Loop, _ = p.Bool(f["loop"])
 	p.poison(s, f["poison"])
-	phases := p.list(p.need(v, f, "phases", `[{"name": "well"}]`))
+	const example = `[{"name": "well"}]`
+	phases, _ := p.Array(p.Need(v, f, "phases", example), example)
 	for i, item := range phases {
 		s.Phases = append(s.Phases, p.phase(s, item, i == len(phases)-1))
 	}
@@ -78,32 +79,30 @@ func (p parser) phase(s *Scenario, v *value, last bool) Phase {
 	if f == nil {
 		return Phase{}
 	}
-	phase := Phase{Name: p.name(s, p.need(v, f, "name", `"down"`)), Latency: p.latency(f["latency"])}
+	phase := Phase{Name: p.name(s, p.Need(v, f, "name", `"down"`)), Latency: p.latency(f["latency"])}
 	if last && !s.Loop {
 		if f["for"] != nil {
 			p.Wrong(f["for"], `the last phase lasts for ever; take this away, or write "loop": true, or add a phase behind it`)
 		}
 	} else {
-		phase.For, _ = p.Duration(p.need(v, f, "for", `"20s"`), MinSpan, MaxPhase)
+		phase.For, _ = p.Duration(p.Need(v, f, "for", `"20s"`), MinSpan, MaxPhase)
 	}
-	if f["faults"] != nil {
-		phase.Faults = p.faults(p.list(f["faults"]))
-	}
+	faults, _ := p.Array(f["faults"], `[{"do": 503}]`)
+	phase.Faults = p.faults(faults)
 	if flapping := f["flapping"]; flapping != nil {
 		halves := p.Object(flapping, "down", "up")
 		if halves != nil {
-			phase.Flapping.Down, _ = p.Duration(p.need(flapping, halves, "down", `"1s"`), MinSpan, MaxPhase)
-			phase.Flapping.Up, _ = p.Duration(p.need(flapping, halves, "up", `"3s"`), MinSpan, MaxPhase)
+			phase.Flapping.Down, _ = p.Duration(p.Need(flapping, halves, "down", `"1s"`), MinSpan, MaxPhase)
+			phase.Flapping.Up, _ = p.Duration(p.Need(flapping, halves, "up", `"3s"`), MinSpan, MaxPhase)
 		}
 		if f["faults"] == nil {
 			p.Wrong(flapping, `nothing is there that could come and go; write "faults" beside it`)
 		}
 	}
-	if f["broker"] != nil {
-		for _, item := range p.list(f["broker"]) {
-			if word, ok := p.OneOf(item, "refuse-dlq", "fail-commits", "slow-fetch", "drop-connections"); ok {
-				phase.Broker = append(phase.Broker, word)
-			}
+	broker, _ := p.Array(f["broker"], `["refuse-dlq"]`)
+	for _, item := range broker {
+		if word, ok := p.OneOf(item, "refuse-dlq", "fail-commits", "slow-fetch", "drop-connections"); ok {
+			phase.Broker = append(phase.Broker, word)
 		}
 	}
 	phase.Redis, _ = p.OneOf(f["redis"], "away", "slow")
@@ -117,10 +116,10 @@ func (p parser) name(s *Scenario, v *value) string {
 		return ""
 	}
 	if name == "" || strings.TrimSpace(name) != name || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		p.Wrong(v, `%q is no name; write a few printable letters, such as "down"`, name)
+		p.Wrong(v, `%v is no name; write a few printable letters, such as "down"`, v)
 	}
 	if _, err := s.Find(name); err == nil {
-		p.Wrong(v, `%q is the name of an earlier phase; phases are switched by name, so give each its own`, name)
+		p.Wrong(v, `%v is the name of an earlier phase; phases are switched by name, so give each its own`, v)
 	}
 	return name
 }
@@ -156,11 +155,9 @@ func (p parser) faults(items []*value) []Fault {
 
 // poison reads the faults that always hit the same records.
 func (p parser) poison(s *Scenario, list *value) {
-	if list == nil {
-		return
-	}
+	items, _ := p.Array(list, `[{"do": 422, "share": 0.1}]`)
 	sum := 0.0
-	for _, v := range p.list(list) {
+	for _, v := range items {
 		f := p.Object(v, "do", "share", "records", "retryAfter", "over", "latency")
 		if f == nil {
 			continue
@@ -173,10 +170,11 @@ func (p parser) poison(s *Scenario, list *value) {
 			p.Wrong(v, `write which records: either "share": 0.1, or "records": ["orders/0/17"]`)
 		}
 		if f["records"] != nil {
-			for _, item := range p.list(f["records"]) {
+			records, _ := p.Array(f["records"], `["orders/0/17"]`)
+			for _, item := range records {
 				record, ok := p.String(item)
 				if _, twice := s.named[record]; ok && twice {
-					p.Wrong(item, "%q is named twice; a record has one fault", record)
+					p.Wrong(item, "%v is named twice; a record has one fault", item)
 				}
 				s.named[record] = &poison.Fault
 				poison.Records = append(poison.Records, record)
@@ -194,7 +192,7 @@ func (p parser) poison(s *Scenario, list *value) {
 // fault reads what is done, without its share.
 func (p parser) fault(v *value, f fields) Fault {
 	fault := Fault{}
-	switch do := p.need(v, f, "do", `503, or "hang"`); {
+	switch do := p.Need(v, f, "do", `503, or "hang"`); {
 	case do == nil:
 		return fault
 	case do.Kind == jsonlines.Number:
@@ -203,12 +201,12 @@ func (p parser) fault(v *value, f fields) Fault {
 		fault.outcome = strconv.Itoa(fault.Status)
 	case do.Kind == jsonlines.String:
 		if !slices.Contains([]Do{Hang, Refuse, Reset, Drip, Die}, Do(do.Text)) {
-			p.Wrong(do, `%q is unknown; write a status from 300 to 599 as a number, or "hang", "refuse", "reset", "drip" or "die"`, do.Text)
+			p.Wrong(do, `%v is unknown; write a status from 300 to 599 as a number, or "hang", "refuse", "reset", "drip" or "die"`, do)
 			break
 		}
 		fault.Do, fault.outcome = Do(do.Text), do.Text
 	default:
-		p.Wrong(do, `this is %v; write a status such as 503, or a word such as "hang"`, do.Kind)
+		p.Wrong(do, `it is %v; write a status such as 503, or a word such as "hang"`, do.Kind)
 	}
 	if fault.Do == Die {
 		fault.Status = 500
@@ -220,7 +218,7 @@ func (p parser) fault(v *value, f fields) Fault {
 		}
 	}
 	if fault.Do == Drip {
-		fault.Over, _ = p.Duration(p.need(v, f, "over", `"10s"`), time.Millisecond, MaxAnswer)
+		fault.Over, _ = p.Duration(p.Need(v, f, "over", `"10s"`), time.Millisecond, MaxAnswer)
 	} else {
 		p.only(fault.Do, f["over"], Drip)
 	}
@@ -268,9 +266,10 @@ func (p parser) latency(v *value) Latency {
 	}
 	var l Latency
 	if v := f["uniform"]; v != nil {
-		ends, ok := p.Array(v)
+		const example = `["1ms", "9ms"]`
+		ends, ok := p.Array(v, example)
 		if ok && len(ends) != 2 {
-			p.Wrong(v, `write the shortest and the longest: ["1ms", "9ms"]`)
+			p.Wrong(v, "write the shortest and the longest: %s", example)
 			return l
 		}
 		for i, end := range ends {
@@ -288,10 +287,10 @@ func (p parser) latency(v *value) Latency {
 			l.points = append(l.points, point{percent / 100, takes})
 		}
 		if len(v.Members) == 0 {
-			p.Wrong(v, `empty; write at least one: {"99": "1s"}`)
+			p.Wrong(v, `it is empty; write at least one, such as {"99": "1s"}`)
 		}
-	} else {
-		p.Object(v)
+	} else if v != nil {
+		p.Wrong(v, `it is %v; write an object, such as {"50": "5ms", "99": "1s"}`, v.Kind)
 	}
 	for i := 1; i < len(l.points); i++ {
 		if a, b := l.points[i-1], l.points[i]; a.share >= b.share || a.takes > b.takes {
@@ -300,21 +299,4 @@ func (p parser) latency(v *value) Latency {
 		}
 	}
 	return l
-}
-
-// list reads a list that has to have something in it.
-func (p parser) list(v *value) []*value {
-	items, ok := p.Array(v)
-	if ok && len(items) == 0 {
-		p.Wrong(v, "empty; write at least one, or take it away")
-	}
-	return items
-}
-
-// need answers a field of the object v that has to be there.
-func (p parser) need(v *value, f fields, name, example string) *value {
-	if f[name] == nil {
-		p.Missing(v, name, example)
-	}
-	return f[name]
 }

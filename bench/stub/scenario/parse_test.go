@@ -18,15 +18,15 @@ func TestEveryMistakeIsSaidAtOnceWithPathLineAndCure(t *testing.T) {
     {"name": "after", "for": "1m", "latency": {"uniform": ["9ms", "1ms"]}}
   ]
 }`))
-	want := `bad.json: 8 mistakes
-  line 2: sed: unknown; known here: seed, loop, poison, phases
-  line 3: poison[0]: write which records: either "share": 0.1, or "records": ["orders/0/17"]
-  line 5: phases[0].for: "5 seconds" is no duration; write seconds as a number (90), or text such as "250ms" or "1m30s"
-  line 6: phases[1].name: "well" is the name of an earlier phase; phases are switched by name, so give each its own
-  line 6: phases[1].faults[1].do: "hnag" is unknown; write a status from 300 to 599 as a number, or "hang", "refuse", "reset", "drip" or "die"
-  line 6: phases[1].faults[1]: the shares add up to 1.4 up to here; they may add up to 1 (a fault without a share takes all)
-  line 7: phases[2].latency: the times have to grow from one to the next, and the percentiles too
-  line 7: phases[2].for: the last phase lasts for ever; take this away, or write "loop": true, or add a phase behind it`
+	want := `8 mistakes:
+	bad.json:2: sed: this key is unknown; did you mean "seed"?
+	bad.json:3: poison[0]: write which records: either "share": 0.1, or "records": ["orders/0/17"]
+	bad.json:5: phases[0].for: "5 seconds" is no duration; write for instance "250ms", "1m30s" or "2h" (the units are ms, s, m, h), or a number of seconds
+	bad.json:6: phases[1].name: "well" is the name of an earlier phase; phases are switched by name, so give each its own
+	bad.json:6: phases[1].faults[1].do: "hnag" is unknown; write a status from 300 to 599 as a number, or "hang", "refuse", "reset", "drip" or "die"
+	bad.json:6: phases[1].faults[1]: the shares add up to 1.4 up to here; they may add up to 1 (a fault without a share takes all)
+	bad.json:7: phases[2].latency: the times have to grow from one to the next, and the percentiles too
+	bad.json:7: phases[2].for: the last phase lasts for ever; take this away, or write "loop": true, or add a phase behind it`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -41,7 +41,7 @@ func TestRefused(t *testing.T) {
 	cases := []struct{ name, fields, path, cure string }{
 		{"no phases", `"seed": 1`, "phases", "missing; write"},
 		{"empty phases", `"phases": []`, "phases", "write at least one"},
-		{"phases is no list", `"phases": 5`, "phases", "write a list"},
+		{"phases is no list", `"phases": 5`, "phases", "write an array"},
 		{"a phase is no object", `"phases": [5]`, "phases[0]", "write an object"},
 		{"negative seed", `"seed": -1, ` + well, "seed", "a whole number from 0"},
 		{"broken seed", `"seed": 1.5, ` + well, "seed", "a whole number from 0"},
@@ -51,14 +51,14 @@ func TestRefused(t *testing.T) {
 		{"empty name", `"phases": [{"name": ""}]`, "phases[0].name", "write a few printable letters"},
 		{"name with a line break", `"phases": [{"name": "a\nb"}]`, "phases[0].name", "write a few printable letters"},
 		{"name with space around it", `"phases": [{"name": " a"}]`, "phases[0].name", "write a few printable letters"},
-		{"unknown field", phase(`"fro": 1`), "phases[0].fro", "known here: name, for"},
+		{"unknown field", phase(`"fro": 1`), "phases[0].fro", `unknown; it can be "name", "for"`},
 		{"no length before the last", `"phases": [{"name": "a"}, {"name": "b"}]`, "phases[0].for", "missing; write"},
 		{"no length in a loop", `"loop": true, ` + well, "phases[0].for", "missing; write"},
 		{"a last phase that ends", phase(`"for": 5`), "phases[0].for", "take this away"},
-		{"no time at all", `"loop": true, ` + phase(`"for": 0`), "phases[0].for", "write a time from 10ms"},
-		{"two months", `"loop": true, ` + phase(`"for": "1440h"`), "phases[0].for", "to 720h"},
+		{"no time at all", `"loop": true, ` + phase(`"for": 0`), "phases[0].for", "write 10ms or more"},
+		{"two months", `"loop": true, ` + phase(`"for": "1440h"`), "phases[0].for", "write 720h (2592000 seconds) at most"},
 
-		{"no faults", phase(`"faults": []`), "phases[0].faults", "or take it away"},
+		{"no faults", phase(`"faults": []`), "phases[0].faults", "it is empty; write at least one, such as"},
 		{"a fault that does nothing", fault(`"share": 0.5`), "phases[0].faults[0].do", "missing; write"},
 		{"a fault of the wrong kind", fault(`"do": true`), "phases[0].faults[0].do", "write a status such as 503, or a word"},
 		{"a status as text", fault(`"do": "503"`), "phases[0].faults[0].do", "as a number"},
@@ -69,18 +69,18 @@ func TestRefused(t *testing.T) {
 		{"refuse with a share", fault(`"do": "refuse", "share": 0.5`), "phases[0].faults[0].share", "take this away"},
 		{"refuse beside another", phase(`"faults": [{"do": "refuse"}, {"do": 503, "share": 0.0000000001}]`), "phases[0].faults[0]", `write "refuse" alone`},
 		{"fractions of Retry-After", fault(`"do": 429, "retryAfter": 1.5`), "phases[0].faults[0].retryAfter", "whole seconds"},
-		{"no Retry-After", fault(`"do": 429, "retryAfter": 0`), "phases[0].faults[0].retryAfter", "write a time from 1s"},
+		{"no Retry-After", fault(`"do": 429, "retryAfter": 0`), "phases[0].faults[0].retryAfter", "write 1s or more"},
 		{"Retry-After of a hang", fault(`"do": "hang", "retryAfter": 5`), "phases[0].faults[0].retryAfter", "take it away"},
 		{"drip without a time", fault(`"do": "drip"`), "phases[0].faults[0].over", "missing; write"},
 		{"over of a status", fault(`"do": 503, "over": 5`), "phases[0].faults[0].over", "take it away"},
 		{"latency of a hang", fault(`"do": "hang", "latency": 5`), "phases[0].faults[0].latency", "take it away"},
 
-		{"latency below zero", phase(`"latency": -1`), "phases[0].latency", "write a time from 0s"},
+		{"latency below zero", phase(`"latency": -1`), "phases[0].latency", "write 0s or more"},
 		{"latency of two kinds", phase(`"latency": {"exponential": 1, "uniform": [1, 2]}`), "phases[0].latency", "write one of"},
 		{"latency of no kind", phase(`"latency": {}`), "phases[0].latency", "write one of"},
 		{"one end", phase(`"latency": {"uniform": [1]}`), "phases[0].latency.uniform", "the shortest and the longest"},
 		{"ends in the wrong order", phase(`"latency": {"uniform": [2, 1]}`), "phases[0].latency", "have to grow"},
-		{"no average", phase(`"latency": {"exponential": 0}`), "phases[0].latency.exponential", "write a time from 1ns"},
+		{"no average", phase(`"latency": {"exponential": 0}`), "phases[0].latency.exponential", "write 1ns or more"},
 		{"no percentiles", phase(`"latency": {"percentiles": {}}`), "phases[0].latency.percentiles", "write at least one"},
 		{"percentiles is no object", phase(`"latency": {"percentiles": 5}`), "phases[0].latency.percentiles", "write an object"},
 		{"a percentile by name", phase(`"latency": {"percentiles": {"p99": 1}}`), "phases[0].latency.percentiles.p99", "from 0 to 100"},
@@ -91,11 +91,11 @@ func TestRefused(t *testing.T) {
 
 		{"flapping of nothing", phase(`"flapping": {"down": 1, "up": 1}`), "phases[0].flapping", `write "faults" beside it`},
 		{"flapping without up", phase(`"faults": [{"do": 503}], "flapping": {"down": 1}`), "phases[0].flapping.up", "missing; write"},
-		{"flapping too fast", phase(`"faults": [{"do": 503}], "flapping": {"down": 0.001, "up": 1}`), "phases[0].flapping.down", "write a time from 10ms"},
+		{"flapping too fast", phase(`"faults": [{"do": 503}], "flapping": {"down": 0.001, "up": 1}`), "phases[0].flapping.down", "write 10ms or more"},
 		{"unknown broker fault", phase(`"broker": ["away"]`), "phases[0].broker[0]", `"refuse-dlq"`},
 		{"unknown Redis fault", phase(`"redis": "gone"`), "phases[0].redis", `"away", "slow"`},
 
-		{"poison of nothing", `"poison": [], ` + well, "poison", "or take it away"},
+		{"poison of nothing", `"poison": [], ` + well, "poison", "it is empty; write at least one, such as"},
 		{"poison for no record", poison(`"do": 422`), "poison[0]", "write which records"},
 		{"poison for both", poison(`"do": 422, "share": 0.1, "records": ["a"]`), "poison[0]", "write which records"},
 		{"poison named twice", poison(`"do": 422, "records": ["a", "a"]`), "poison[0].records[1]", "one fault"},
@@ -111,7 +111,7 @@ func TestRefused(t *testing.T) {
 			}
 			m := refused.Mistakes[0]
 			line := 2
-			if m.Path == "phases" && strings.HasPrefix(m.Text, "missing") {
+			if m.Path == "phases" && strings.HasPrefix(m.Text, "it is missing") {
 				line = 1 // where the object begins
 			}
 			if m.Path != c.path || m.Line != line || !strings.Contains(m.Text, c.cure) {
