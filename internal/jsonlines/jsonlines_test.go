@@ -98,7 +98,7 @@ func TestUnknownNamesAreMistakesAndCommentsAreNot(t *testing.T) {
 func TestAMistypedWordIsRecognized(t *testing.T) {
 	words := []string{"jitter", "onExhausted", "dlq", "s"}
 	for word, want := range map[string]string{
-		"jiter": "jitter", "JITTER": "jitter", "jiffer": "jitter", "on_exhausted": "onExhausted", "DLQ": "dlq", "dq": "dlq",
+		"jiter": "jitter", "JITTER": "jitter", "jiffer": "jitter", "on_exhausted": "onExhausted", "DLQ": "dlq", "dq": "dlq", "dlqq": "dlq",
 		"jam": "", "d": "", "x": "", "": "", "jitterjitterjitter": "",
 	} {
 		says := oneOf(word, words)
