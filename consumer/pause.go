@@ -15,7 +15,7 @@ import (
 // reconcile tells the client which partitions to pause and to resume.
 func (c *Consumer) reconcile(now time.Time) {
 	var pause, resume []kafka.TopicPartition
-	share := c.cfg.BufferBytes / int64(max(1, len(c.lanes)))
+	share := (c.cfg.BufferBytes - c.batchBytes()) / int64(max(1, len(c.lanes)))
 	restless := false
 	c.mu.Lock()
 	for p, l := range c.lanes {

@@ -27,7 +27,7 @@ func (c *Consumer) poll(ctx context.Context) {
 		c.lastPoll.Store(time.Now().UnixNano())
 		for ev != nil {
 			c.take(ev)
-			if c.gathered >= handOverRecords || c.gatheredB >= handOverBytes {
+			if c.gathered >= handOverRecords || c.gatheredB >= c.batchBytes() {
 				break
 			}
 			ev = c.client.Poll(0)
@@ -36,6 +36,9 @@ func (c *Consumer) poll(ctx context.Context) {
 		c.tick(time.Now())
 	}
 }
+
+// batchBytes bounds what is gathered between two looks at the lanes, so that it fits the budget on top of their shares.
+func (c *Consumer) batchBytes() int64 { return min(handOverBytes, c.cfg.BufferBytes/8) }
 
 func (c *Consumer) pollTimeout() int {
 	if c.restless {
