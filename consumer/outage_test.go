@@ -67,3 +67,17 @@ func TestOneProbeOverAllPartitionsWhileDown(t *testing.T) {
 		t.Logf("drained %v after the outage, %d calls while down", w.now()-up, len(w.failed()))
 	})
 }
+
+func TestStopBeforeTheStartIsNoFailure(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.dlq.set(func(d *scriptedDLQ) { d.hangs = true })
+		i := w.start(`[1]`, nil)
+		w.pass(time.Second)
+		if err := i.stop(); err != nil {
+			t.Errorf("Run answered %v", err)
+		}
+		if n := i.count(observe.Fatal); n > 0 {
+			t.Errorf("%d fatal errors told", n)
+		}
+	})
+}

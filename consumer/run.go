@@ -28,6 +28,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer c.events.close()
 	c.warn()
 	if err := c.letters.Check(ctx, c.cfg.Topics); err != nil {
+		if ctx.Err() != nil {
+			return c.close() // stopped before it had begun: no broker is to blame
+		}
 		c.tell(observe.Event{Kind: observe.Fatal, Err: err})
 		return errors.Join(err, c.close())
 	}

@@ -364,6 +364,7 @@ type scriptedDLQ struct {
 	latency time.Duration                                         // of an acknowledgement
 	silent  bool                                                  // no write is ever answered
 	script  func(l dlq.Letter) (latency time.Duration, err error) // over away and latency, where it is set
+	hangs   bool                                                  // Check does not answer before its ctx ends
 	letters []dlq.Letter
 	tried   int
 	last    time.Time // the latest instant of an acknowledgement
@@ -381,7 +382,16 @@ func (d *scriptedDLQ) written() []dlq.Letter {
 	return slices.Clone(d.letters)
 }
 
-func (d *scriptedDLQ) Check(context.Context, []string) error { return nil }
+func (d *scriptedDLQ) Check(ctx context.Context, _ []string) error {
+	d.mu.Lock()
+	hangs := d.hangs
+	d.mu.Unlock()
+	if !hangs {
+		return nil
+	}
+	<-ctx.Done()
+	return fmt.Errorf("no broker answered in time: %w", ctx.Err())
+}
 
 func (d *scriptedDLQ) Write(l dlq.Letter, done func(error)) {
 	d.mu.Lock()
