@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -204,7 +205,7 @@ func (c *crew) ended(b *berth, p *process, err error) {
 	p.lives[0].Wrong = wrong
 	b.run = nil
 	if p.told == "" || wrong != "" {
-		c.say("%s ended: %s %s", p.lives[0].Name, how, wrong)
+		c.say("%s", strings.TrimSpace(p.lives[0].Name+" ended: "+how+" "+wrong))
 	}
 	if b.wanted && !c.closed {
 		pause := time.Duration(c.random.Int64N(int64(2 * time.Second)))
@@ -233,13 +234,19 @@ func (c *crew) verdict(p *process, err error) (how string, dirty bool, wrong str
 		}
 	}
 	if err != nil {
-		if strings.Contains(c.lastWords(p), consumer.ErrCloseTimeout.Error()) {
-			return "the Kafka client did not close in time", true, "" // and nothing was lost for it
+		words := c.lastWords(p)
+		for _, fatal := range []error{consumer.ErrFenced, consumer.ErrFatal} {
+			if strings.Contains(words, fatal.Error()) {
+				how = fatal.Error()
+			}
+		}
+		if how == "" && p.told != "" && strings.Contains(words, consumer.ErrCloseTimeout.Error()) {
+			return consumer.ErrCloseTimeout.Error(), true, "" // it was told to end, and all that was done is committed
 		}
 		if !c.noisy {
-			wrong = "failed in quiet times: " + c.lastWords(p)
+			wrong = "failed in quiet times: " + words
 		}
-		return "ended by itself, " + c.lastWords(p), true, wrong
+		return "ended by itself, " + cmp.Or(how, words), true, wrong
 	}
 	if p.told == "" {
 		wrong = "ended, and nobody had told it to"
@@ -247,13 +254,19 @@ func (c *crew) verdict(p *process, err error) (how string, dirty bool, wrong str
 	return p.told, false, wrong
 }
 
-// lastWords are the end of a member's log.
+// lastWords are what a member printed after its log: the error that it ended with, or the trace of its crash.
 func (c *crew) lastWords(p *process) string {
 	berth, _, _ := strings.Cut(p.lives[0].Name, "#")
 	text, _ := os.ReadFile(filepath.Join(c.logs, berth+".log"))
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	last := lines[len(lines)-1]
-	return last[:min(len(last), 400)]
+	var last string
+	for line := range strings.Lines(strings.TrimSpace(string(text))) {
+		if _, err := time.Parse("2006-01-02T15:04:05", line[:min(len(line), 19)]); err == nil {
+			last = "" // of the log: what it ended with comes after it
+			continue
+		}
+		last += strings.TrimSpace(line) + " "
+	}
+	return last[:min(len(last), 600)]
 }
 
 // pick chooses one of the members that run and are not frozen, nor about to end.

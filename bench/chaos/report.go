@@ -27,6 +27,8 @@ func (r report) print(out io.Writer) {
 	switch {
 	case r.Interrupted:
 		row("then", "it was interrupted")
+	case r.Hung:
+		row("then", "the embedded broker's group coordinator hung: what was not done is not judged")
 	case r.CaughtUp > 0:
 		row("then", "every record was done and committed %v after the faults", r.CaughtUp.Round(100*time.Millisecond))
 	}
@@ -77,6 +79,9 @@ func (r report) line() string {
 func (r report) verdict() string {
 	if n := len(r.Findings.Violations); n > 0 {
 		return fmt.Sprintf("%d VIOLATIONS", n)
+	}
+	if r.Hung {
+		return "well until the embedded broker's coordinator hung"
 	}
 	return "well"
 }

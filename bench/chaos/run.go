@@ -27,6 +27,7 @@ type report struct {
 	Took        time.Duration              `json:"took_ns"`
 	CaughtUp    time.Duration              `json:"caught_up_ns"` // from the end of the faults until every record was done and committed
 	Interrupted bool                       `json:"interrupted"`
+	Hung        bool                       `json:"hung"` // the embedded broker's group coordinator did not come back; what was not done is not held against the library
 	Records     int64                      `json:"records"`
 	Unsure      int                        `json:"unsure"` // produced, and the producer never learned whether the brokers have them
 	Calls       map[judge.Answer]int       `json:"calls"`
@@ -194,10 +195,17 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 		return rep, err
 	}
 	crew.calm()
-	for said := quiet; ctx.Err() == nil; {
+	for said, rebalancing := quiet, time.Now(); ctx.Err() == nil; {
 		if s, err := outside.sample(5 * time.Second); err == nil && slices.Equal(s.Committed, h.Ends) {
 			rep.CaughtUp = time.Since(quiet)
 			d.say("every record is done and committed")
+			break
+		}
+		if !w.hung() {
+			rebalancing = time.Now()
+		} else if time.Since(rebalancing) > 4*w.pace.maxPoll {
+			d.say("the embedded broker's coordinator has been waiting for members for %v, which no broker does", 4*w.pace.maxPoll)
+			rep.Hung = true
 			break
 		}
 		if time.Since(quiet) > w.pace.bound {
@@ -214,7 +222,8 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-	rep.Interrupted, h.Interrupted = ctx.Err() != nil, ctx.Err() != nil
+	rep.Interrupted = ctx.Err() != nil
+	h.Interrupted = rep.Interrupted || rep.Hung
 	if rep.Interrupted {
 		d.say("interrupted: what was seen so far is judged")
 	}

@@ -37,6 +37,7 @@ type world struct {
 	pace    pace
 	closers []func() error
 	failed  func() error // what could not be started again
+	hung    func() bool  // the group coordinator waits for members that are not there, and would do so for ever
 }
 
 // pace is how fast things go: an embedded broker's sessions end after two seconds, a real one's after six.
@@ -63,7 +64,7 @@ func (w *world) close() error {
 
 // realWorld starts a Kafka of three brokers and a Redis.
 func realWorld(ctx context.Context) (w *world, err error) {
-	w = &world{about: "a real Kafka of three brokers and a real Redis", failed: func() error { return nil }, pace: pace{
+	w = &world{about: "a real Kafka of three brokers and a real Redis", hung: func() bool { return false }, failed: func() error { return nil }, pace: pace{
 		session: 6 * time.Second, maxPoll: 15 * time.Second, handler: 4 * time.Second, drain: 5 * time.Second,
 		members: kind{gap: seconds(2, 15), last: seconds(1, 5)},
 		brokers: kind{gap: seconds(6, 20), last: seconds(2, 9)},
@@ -271,6 +272,10 @@ func embeddedWorld() (w *world, err error) {
 	w.closers = append(w.closers, proxy.Close)
 	w.redis = proxy.Addr()
 
+	w.hung = func() bool {
+		g := cluster.GroupInfo(group)
+		return g != nil && g.State == "PreparingRebalance"
+	}
 	refusals := newRefusals(cluster)
 	w.brokers = append(network(proxies, &broken),
 		refusals.fault("commits", "commits are refused"), refusals.fault("dlq", "the DLQ refuses records"),

@@ -78,6 +78,12 @@ func (f *file) nothingLost() {
 		final = f.Samples[len(f.Samples)-1].Committed
 	}
 	for p, end := range f.Ends {
+		late := map[string]int{} // records of the partition, by what they lack
+		tell := func(id ID, what string) {
+			if late[what]++; late[what] == 1 && !f.Interrupted {
+				f.violation("progress", id, "%v after the faults had ended %s; it is the first of its partition", f.Bound, what)
+			}
+		}
 		for o := range end {
 			id := ID{int32(p), o}
 			ok := f.succeeded(id, time.Time{})
@@ -90,13 +96,13 @@ func (f *file) nothingLost() {
 				f.found.Open++
 				if o < final[p] {
 					f.violation(lawLost, id, "its offset is committed, and it was neither handled nor dead-lettered")
-				} else if !f.Interrupted {
-					f.violation("progress", id, "neither handled nor dead-lettered %v after the faults had ended", f.Bound)
+				} else {
+					tell(id, "neither handled nor dead-lettered")
 				}
 				continue
 			}
-			if o >= final[p] && !f.Interrupted {
-				f.violation("progress", id, "done, and %v after the faults had ended not committed", f.Bound)
+			if o >= final[p] {
+				tell(id, "done, and not committed")
 			}
 		}
 	}
