@@ -23,11 +23,7 @@ const offsetsPartitions = 5
 // partition whose replicas all live has a leader, living replicas are in sync with theirs, and each group's coordinator has
 // loaded. It fails when ctx ends, or at once when a broker has ended by itself.
 func (k *Kafka) Ready(ctx context.Context) error {
-	return k.until(ctx, func(ctx context.Context) error {
-		living, err := k.living()
-		if err != nil {
-			return err
-		}
+	return k.until(ctx, func(ctx context.Context, living []*Broker) error {
 		for _, b := range living {
 			if err := b.knows(ctx, living); err != nil {
 				return err
@@ -37,12 +33,16 @@ func (k *Kafka) Ready(ctx context.Context) error {
 	})
 }
 
-// until repeats check until it has nothing to complain about. A complaint that wraps errEnded is final.
-func (k *Kafka) until(ctx context.Context, check func(context.Context) error) error {
+// until repeats check, with the brokers that live then, until it has nothing to complain about. A complaint that wraps errEnded
+// is final.
+func (k *Kafka) until(ctx context.Context, check func(ctx context.Context, living []*Broker) error) error {
 	for {
-		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := check(attempt)
-		cancel()
+		living, err := k.living()
+		if err == nil {
+			attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err = check(attempt, living)
+			cancel()
+		}
 		if err == nil || errors.Is(err, errEnded) {
 			return err
 		}
@@ -198,11 +198,7 @@ func (k *Kafka) CreateTopic(name string, partitions, replicationFactor int, conf
 		}
 		return fmt.Errorf("servers: create topic %q: %w%s", name, err, why)
 	}
-	return k.until(ctx, func(ctx context.Context) error {
-		living, err := k.living()
-		if err != nil {
-			return err
-		}
+	return k.until(ctx, func(ctx context.Context, living []*Broker) error {
 		for _, b := range living {
 			t, err := b.topic(ctx, name)
 			if err != nil {
