@@ -24,6 +24,8 @@ type outside struct {
 	admin     *kafka.AdminClient
 	asker     *kafka.Consumer // for what is committed: it never joins; an admin client dies of some answers (ListConsumerGroupOffsets of librdkafka 2.11.1)
 
+	sampling sync.Mutex
+
 	mu      sync.Mutex
 	next    [partitions]uint64
 	acked   map[judge.ID]produced
@@ -184,6 +186,8 @@ func (o *outside) watch(ctx context.Context) {
 
 // sample asks what is committed, and keeps the answer where it says something new.
 func (o *outside) sample(patience time.Duration) (judge.Sample, error) {
+	o.sampling.Lock() // so that an answer that was long under way is not taken for a later one
+	defer o.sampling.Unlock()
 	var asked []kafka.TopicPartition
 	for p := range partitions {
 		name := topic

@@ -83,7 +83,7 @@ type Owned struct {
 	From, To  time.Time
 }
 
-// Sample is what the group had committed at an instant between Asked and At; 0 where there was nothing.
+// Sample is what the group had committed at an instant between Asked and At; 0 where there was nothing. No two overlap.
 type Sample struct {
 	Asked, At time.Time
 	Committed []int64

@@ -312,7 +312,11 @@ func (f *file) end(o *ownership) string {
 	case o.To.Equal(l.Ended):
 		return "left"
 	}
-	return "the partition was taken away"
+	around := func(s Span) bool { return s.meets(o.To.Add(-moveGrace), o.To) }
+	if slices.ContainsFunc(f.Network, around) {
+		return "the partition was taken away while brokers were away"
+	}
+	return "the partition was taken away while brokers were well"
 }
 
 // order: within an ownership the calls of a partition come one after the other, in offset order, and a record that is not done is not passed over.
