@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	} else if err != nil {
 		return 2
 	}
-	err := errors.New("")
+	var err error
 	switch {
 	case flags.NArg() > 0:
 		err = fmt.Errorf("%q is no flag; bench -h lists them", flags.Arg(0))

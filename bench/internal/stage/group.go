@@ -18,7 +18,7 @@ type Watch struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	first, last int32 // generations of the embedded broker's group; first -1: no assignment yet
+	first       int32 // the generation of the embedded broker's group at its first assignment; -1: none yet
 	settled     string
 	moving      bool
 	changes     int
