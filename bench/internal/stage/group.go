@@ -18,10 +18,10 @@ type Watch struct {
 	stop  context.CancelFunc
 	ended chan struct{}
 
-	first       int32 // the generation of the embedded broker's group at its first assignment; -1: none yet
-	settled     string
-	moving      bool
-	changes     int
+	first   int32 // the generation of the embedded broker's group at its first assignment; -1: none yet
+	settled string
+	moving  bool
+	changes int
 }
 
 // Watch begins to watch a group.
