@@ -10,7 +10,7 @@ import (
 
 // Memory is bounded, whatever the lag and however long the pause (law 16); a short wait does not pause the client.
 
-func TestMemoryStaysWithinTheBudgetInALongPauseWithAMillionsLag(t *testing.T) {
+func TestMemoryStaysWithinTheBudgetInALongPause(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.topic(4, 1)
 		const budget = 64 << 10
