@@ -226,7 +226,7 @@ func TestRecordThatDoesNotFitStaysHeldUntilASkipWritesAReference(t *testing.T) {
 		if n := i.count(observe.DeadLetterFailed); n != 1 {
 			t.Errorf("told %d times", n)
 		}
-		if err := i.c.Skip(t.Context(), at(0), 3, "too large, kept in the archive"); err != nil {
+		if err := i.c.Skip(inTime(t), at(0), 3, "too large, kept in the archive"); err != nil {
 			t.Fatal(err)
 		}
 		if l := w.dlq.written()[0]; l.Kind != dlq.Skipped || !l.Reference || l.Reason != "too large, kept in the archive" {
@@ -336,7 +336,7 @@ func TestBudgetOfZeroWritesNoneButWhatAPersonSkips(t *testing.T) {
 			t.Errorf("%d calls of an exhausted one, in five minutes at 5 s", n)
 		}
 		for p := range int32(2) {
-			if err := i.c.Skip(t.Context(), at(p), 1, "known"); err != nil {
+			if err := i.c.Skip(inTime(t), at(p), 1, "known"); err != nil {
 				t.Fatal(err)
 			}
 		}
