@@ -33,7 +33,7 @@ const (
 var shares = []struct {
 	fate  fate
 	share uint64
-}{{poison, 300}, {flaky, 500}, {permanent, 700}, {panicking, 200}, {slow, 700}}
+}{{poison, 500}, {flaky, 800}, {permanent, 700}, {panicking, 200}, {slow, 700}}
 
 // destiny answers the fates of a run; one record in deadlyOneIn kills.
 type destiny struct {

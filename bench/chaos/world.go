@@ -74,6 +74,7 @@ func realWorld(ctx context.Context) (w *world, err error) {
 		strategies: []string{
 			`{"intervals": [0.5, 1, 2], "jitter": 0}`,
 			`{"intervals": [1, 3]}`,
+			`{"intervals": [0.5, 8], "jitter": 0}`,
 			`{"intervals": [0.3, 0.3, 1, 2, 4], "breaker": {"consecutiveFailures": 3}}`,
 			`{"intervals": [0.5, 1, 1], "breaker": {"scope": "partition"}}`,
 			`{"intervals": [0.4, 0.8, 1.6], "breaker": {"failureRatio": 0.5, "minimumCalls": 4, "window": "5s"}}`,
@@ -219,12 +220,13 @@ func embeddedWorld() (w *world, err error) {
 		session: 2 * time.Second, maxPoll: 6 * time.Second, handler: 2 * time.Second, drain: 2 * time.Second,
 		members: kind{gap: seconds(0.2, 2), last: seconds(0.2, 1)},
 		brokers: kind{gap: seconds(1, 3), last: seconds(0.3, 3)},
-		store:   kind{gap: seconds(0.5, 3), last: seconds(0.3, 2)},
+		store:   kind{gap: seconds(2, 8), last: seconds(0.3, 2)},
 		outages: kind{gap: seconds(0.5, 3), last: seconds(0.3, 2)},
 		records: 150, deadlyOneIn: 2000, bound: 2 * time.Minute,
 		strategies: []string{
 			`{"intervals": [0.2, 0.4, 0.8], "jitter": 0}`,
 			`{"intervals": [0.3, 1]}`,
+			`{"intervals": [0.2, 4], "jitter": 0}`,
 			`{"intervals": [0.1, 0.1, 0.3, 0.5, 1], "breaker": {"consecutiveFailures": 3}}`,
 			`{"intervals": [0.2, 0.4, 0.4], "breaker": {"scope": "partition"}}`,
 			`{"intervals": [0.2, 0.4, 0.8], "breaker": {"failureRatio": 0.5, "minimumCalls": 4, "window": "5s"}}`,

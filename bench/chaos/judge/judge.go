@@ -248,8 +248,10 @@ func (f *file) unstored(c, n *call) string {
 		return "its caller was killed"
 	case f.frozen(c.Caller, c.Began, until):
 		return "its caller was frozen"
-	case f.storeFault(c.Began, n.Began):
-		return "Redis was away"
+	case f.unwritten(c):
+		return "Redis was away, and was not back before the owner changed"
+	case f.storeFault(n.own.since().Add(-storeGrace), n.Began):
+		return "Redis was away when the next owner asked"
 	case !c.own.To.Before(c.Began) && c.own.To.Before(c.Ended.Add(moveGrace)):
 		return "the partition was taken away meanwhile"
 	case f.storeSaid(c, n):
@@ -294,6 +296,19 @@ func (f *file) storeFault(from, to time.Time) bool {
 	return slices.ContainsFunc(f.Store, func(s Span) bool { s.To = s.To.Add(storeBack); return s.meets(from, to) })
 }
 
+// unwritten tells whether Redis was away when c failed, and did not come back for long enough before the caller's ownership ended.
+func (f *file) unwritten(c *call) bool {
+	until := c.Ended.Add(storeGrace)
+	away := false
+	for _, s := range f.Store { // in the order of time
+		if s.meets(c.Began, until) {
+			away = true
+			until = s.To.Add(storeBack)
+		}
+	}
+	return away && !c.own.To.After(until)
+}
+
 func (f *file) storeSaid(c, n *call) bool {
 	return slices.ContainsFunc(f.StoreSaid, func(s Span) bool {
 		s.To = s.To.Add(storeBack)
@@ -309,14 +324,15 @@ func (f *file) end(o *ownership) string {
 		return "frozen"
 	case l.Dirty && o.To.Equal(l.Ended):
 		return "killed"
-	case o.To.Equal(l.Ended):
-		return "left"
 	}
-	around := func(s Span) bool { return s.meets(o.To.Add(-moveGrace), o.To) }
-	if slices.ContainsFunc(f.Network, around) {
-		return "the partition was taken away while brokers were away"
+	how := "the partition was taken away"
+	if o.To.Equal(l.Ended) {
+		how = "it left"
 	}
-	return "the partition was taken away while brokers were well"
+	if slices.ContainsFunc(f.Network, func(s Span) bool { return s.meets(o.To.Add(-2*moveGrace), o.To) }) {
+		return how + " while brokers were away"
+	}
+	return how + " while brokers were well"
 }
 
 // order: within an ownership the calls of a partition come one after the other, in offset order, and a record that is not done is not passed over.
