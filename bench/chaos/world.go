@@ -223,13 +223,13 @@ func embeddedWorld() (w *world, err error) {
 		store:   kind{gap: seconds(2, 8), last: seconds(0.3, 2)},
 		outages: kind{gap: seconds(0.5, 3), last: seconds(0.3, 2)},
 		records: 150, deadlyOneIn: 2000, bound: 2 * time.Minute,
-		strategies: []string{
-			`{"intervals": [0.2, 0.4, 0.8], "jitter": 0}`,
-			`{"intervals": [0.3, 1]}`,
-			`{"intervals": [0.2, 4], "jitter": 0}`,
-			`{"intervals": [0.1, 0.1, 0.3, 0.5, 1], "breaker": {"consecutiveFailures": 3}}`,
-			`{"intervals": [0.2, 0.4, 0.4], "breaker": {"scope": "partition"}}`,
-			`{"intervals": [0.2, 0.4, 0.8], "breaker": {"failureRatio": 0.5, "minimumCalls": 4, "window": "5s"}}`,
+		strategies: []string{ // with waits that are long enough for a death to fall into them
+			`{"intervals": [0.2, 1, 2], "jitter": 0}`,
+			`{"intervals": [0.3, 3]}`,
+			`{"intervals": [2, 2], "jitter": 0}`,
+			`{"intervals": [0.1, 0.1, 0.3, 0.5, 2], "breaker": {"consecutiveFailures": 3}}`,
+			`{"intervals": [1, 2], "breaker": {"scope": "partition"}}`,
+			`{"intervals": [0.5, 2, 2], "breaker": {"failureRatio": 0.5, "minimumCalls": 4, "window": "5s"}}`,
 		},
 	}}
 	defer func() {

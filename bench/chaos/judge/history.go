@@ -108,10 +108,10 @@ type History struct {
 
 // How long the outside may be behind what happens inside. They are generous, since a loaded machine is no violation.
 const (
-	storeGrace = time.Second      // from a failure to its being stored: the members' time-out for Redis, and a little more
-	moveGrace  = 4 * time.Second  // from the end of a call that was cut to the end of the drain
-	storeBack  = 4 * time.Second  // from the end of a fault of Redis to its being used again
-	claimGrace = 10 * time.Second // from the look-up of a partition's start to its being announced
+	storeGrace = 500 * time.Millisecond // from a failure to its being stored: hundreds of times what a write to Redis takes
+	moveGrace  = 4 * time.Second        // from the end of a call that was cut to the end of the drain
+	storeBack  = 3 * time.Second        // from the end of a fault of Redis to its being used again
+	claimGrace = 10 * time.Second       // from the look-up of a partition's start to its being announced
 )
 
 // file is a History with its calls by record and by owner.

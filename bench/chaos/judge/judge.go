@@ -252,7 +252,7 @@ func (f *file) unstored(c, n *call) string {
 		return "Redis was away, and was not back before the owner changed"
 	case f.storeFault(n.own.since().Add(-storeGrace), n.Began):
 		return "Redis was away when the next owner asked"
-	case !c.own.To.Before(c.Began) && c.own.To.Before(c.Ended.Add(moveGrace)):
+	case !c.own.To.Before(c.Began) && (c.own.To.Before(until) || c.Answer == Silent && c.own.To.Before(c.Ended.Add(moveGrace))):
 		return "the partition was taken away meanwhile"
 	case f.storeSaid(c, n):
 		return "a consumer said that it could not reach Redis"
