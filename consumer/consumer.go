@@ -25,7 +25,7 @@ import (
 
 // What Run ends with, besides nil. Each is wrapped in a sentence.
 var (
-	ErrFenced       = errors.New("another member uses the same group.instance.id")
+	ErrFenced       = errors.New("the group takes another member for the owner of our group.instance.id")
 	ErrFatal        = errors.New("the Kafka client has failed for good")
 	ErrDrainTimeout = errors.New("a handler did not return in time")
 	ErrCloseTimeout = errors.New("the Kafka client did not close in time")
