@@ -60,7 +60,9 @@ func (b *bench) race(ctx context.Context, p plays.Play, names []string) (result,
 	}
 	rounds, tracks := map[string][]tally.Row{}, map[string]page.Track{}
 	for round := range b.rounds {
-		for _, name := range names {
+		var these []tally.Row
+		for i := range names {
+			name := names[(i+round)%len(names)] // nobody is always the first
 			r := racer{bench: b, play: p, name: name, src: src, ends: ends, poisoned: poisoned, id: fmt.Sprintf("%s-%s-%d", p.Name, name, round+1)}
 			row, track, err := r.run(ctx)
 			if ctx.Err() != nil {
@@ -77,7 +79,12 @@ func (b *bench) race(ctx context.Context, p plays.Play, names []string) (result,
 			} else {
 				b.say("  %-12s %v", name, err)
 			}
-			rounds[name], tracks[name] = append(rounds[name], row), track
+			these = append(these, row)
+			tracks[name] = track
+		}
+		tally.AgainstBare(these)
+		for _, row := range these {
+			rounds[row.Contender] = append(rounds[row.Contender], row)
 		}
 	}
 	var all result

@@ -89,7 +89,7 @@ func Write(w io.Writer, r Report) error {
 
 // The columns of the two tables.
 var (
-	costs  = []string{"records_per_s", "cpu_s_per_million", "allocs_per_record", "peak_rss_mb", "bytes_fetched"}
+	costs  = []string{"records_per_s", "cpu_s_per_million", "cpu_of_bare", "allocs_per_record", "peak_rss_mb", "bytes_fetched"}
 	losses = []string{"lost", "duplicated", "out_of_order", "early_calls", "calls_while_down", "rebalances", "dlq_missing", "dlq_double", "dlq_incomplete",
 		"first_success_ms", "drained_ms"}
 	// Good or bad; the others are neither.
@@ -181,13 +181,9 @@ type bar struct {
 }
 
 func bars(rows []tally.Row) (all []bar) {
-	fastest, bare := 0.0, 0.0
+	fastest := 0.0
 	for _, r := range rows {
-		rate := r.Figures["records_per_s"]
-		fastest = max(fastest, rate)
-		if r.Contender == "bare" {
-			bare = rate
-		}
+		fastest = max(fastest, r.Figures["records_per_s"])
 	}
 	for _, r := range rows {
 		rate := r.Figures["records_per_s"]
@@ -195,8 +191,8 @@ func bars(rows []tally.Row) (all []bar) {
 			continue
 		}
 		b := bar{Name: r.Contender, Rate: thousands(int64(rate)), Percent: 100 * rate / fastest, Ours: r.Contender == "breakwater"}
-		if bare > 0 && r.Contender != "bare" {
-			b.Ratio = fmt.Sprintf("%.2f × bare", rate/bare)
+		if ratio := r.Figures["of_bare"]; r.Contender != "bare" && ratio > 0 {
+			b.Ratio = fmt.Sprintf("%.2f × bare", ratio)
 		}
 		all = append(all, b)
 	}

@@ -15,6 +15,8 @@ type Figures map[string]float64
 var Keys = []struct{ Key, About string }{
 	{"records_per_s", "records handled (and dead-lettered) a second, from the first to the last"},
 	{"cpu_s_per_million", "seconds of CPU of the contender's process for a million records"},
+	{"of_bare", "records_per_s as a share of bare's in the same round"},
+	{"cpu_of_bare", "cpu_s_per_million against bare's in the same round"},
 	{"peak_rss_mb", "the most memory that its process had, in MB"},
 	{"allocs_per_record", "allocations of Go in its process for each record"},
 	{"lost", "records below the committed offset that were neither done nor dead-lettered"},
@@ -74,6 +76,22 @@ func (r Row) MarshalJSON() ([]byte, error) {
 		field("broken", r.Broken)
 	}
 	return fmt.Appendf(nil, "{%s}", b.Bytes()), nil
+}
+
+// AgainstBare adds to the rows of one round how each did against the bare loop in it: what else the machine did hit both.
+func AgainstBare(round []Row) {
+	for _, bare := range round {
+		if bare.Contender != "bare" || bare.Figures == nil {
+			continue
+		}
+		for _, r := range round {
+			for key, of := range map[string]string{"of_bare": "records_per_s", "cpu_of_bare": "cpu_s_per_million"} {
+				if r.Figures[of] > 0 && bare.Figures[of] > 0 {
+					r.Figures[key] = r.Figures[of] / bare.Figures[of]
+				}
+			}
+		}
+	}
 }
 
 // worst are the figures of which the worst round counts: a loss is no less of one because it happened once.

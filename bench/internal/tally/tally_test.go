@@ -202,6 +202,20 @@ func TestRoundsAreMergedToMediansAndTheWorst(t *testing.T) {
 	}
 }
 
+func TestARatioIsThatOfTheSameRound(t *testing.T) {
+	row := func(name string, rate float64) Row {
+		return Row{Contender: name, Figures: Figures{"records_per_s": rate, "cpu_s_per_million": 1 / rate}}
+	}
+	// The machine was three times slower in the second round.
+	one, two := []Row{row("breakwater", 90), row("bare", 100)}, []Row{row("bare", 30), row("breakwater", 30)}
+	AgainstBare(one)
+	AgainstBare(two)
+	if m := Merge([]Row{one[0], two[1]}); m.Figures["of_bare"] != 0.95 {
+		t.Errorf("%v of bare, want the median of 0.9 and 1", m.Figures["of_bare"])
+	}
+	AgainstBare([]Row{row("usual", 1), {Contender: "bare", Note: "it did not run"}}) // divides by nothing
+}
+
 func TestJSONHasEveryKeyAndNullWhereNothingWasMeasured(t *testing.T) {
 	text, err := json.Marshal(Row{Scenario: "steady", Contender: "bare", Rounds: 1, Figures: Figures{"lost": 0, "records_per_s": 1.5}})
 	if err != nil {
