@@ -240,20 +240,57 @@ func TestLaw7_RetryAfterIsHeededWhereItIsLonger(t *testing.T) {
 		"absurdly long":  {1000 * 24 * time.Hour, strategy.MaxWait},
 		"at the longest": {strategy.MaxWait, strategy.MaxWait},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := play(t, simple("[1, 4]", ""), 1)
+		for breaks, more := range map[string]string{"and the breaker opens": "", "and it holds its lane alone": `"breaker": {"consecutiveFailures": 9}`} {
+			t.Run(name+" "+breaks, func(t *testing.T) {
+				s := play(t, simple("[1, 4]", more), 1)
+				s.offer(0)
+				o := transient
+				o.RetryAfter = c.after
+				s.result(0, o)
+				s.calledAfter(0, c.want)
+				if e := s.lastSave(); e.Wait != c.want {
+					t.Errorf("saved %+v", e)
+				}
+			})
+		}
+	}
+}
+
+func TestLaw7_ATickThatComesEarlyForgetsNothing(t *testing.T) {
+	for name, arrange := range map[string]func(s *scene){
+		"a held record":           func(s *scene) { s.offer(0, 1); s.succeed(1); s.d.Pause(s.parts[1]); s.fail(0) },
+		"a gate with others":      func(s *scene) { s.offer(0, 1, 2); s.fail(0); s.fail(1); s.d.Pause(s.parts[2]) },
+		"a witness past the gate": func(s *scene) { s.offer(0); s.fail(0); s.calledAfter(0, sec); s.fail(0) },
+		"a letter": func(s *scene) {
+			s.slowDLQ = true
 			s.offer(0)
-			o := transient
-			o.RetryAfter = c.after
-			s.result(0, o)
-			s.calledAfter(0, c.want)
-		})
+			s.result(0, permanent)
+			s.acknowledge(errors.New("away"))
+		},
+		"the guard": func(s *scene) {
+			s.claimed(2, attempts.Loaded{ForeignMark: true})
+			s.offer(0)
+			s.fail(0)
+		},
+	} {
+		for breaks, more := range map[string]string{"open": "", "closed": `"breaker": {"consecutiveFailures": 9}`} {
+			t.Run(name+" "+breaks, func(t *testing.T) {
+				s := play(t, simple("[1, 60]", more), 3)
+				arrange(s)
+				want := s.d.WakeAt()
+				s.d.Tick(s.now)
+				s.pump()
+				if got := s.d.WakeAt(); want.IsZero() || !got.Equal(want) {
+					t.Errorf("it wants to be woken at %v, and before the tick at %v", got, want)
+				}
+			})
+		}
 	}
 }
 
 func TestLaw8_TheLaterRetryAtWins(t *testing.T) {
 	t.Run("of the store and of us", func(t *testing.T) {
-		s := play(t, simple("[10, 20]", ""), 1)
+		s := play(t, simple("[10, 20]", `"breaker": {"consecutiveFailures": 9}`), 1)
 		s.offer(0)
 		s.fail(0)
 		s.claimed(0, stored(10, attempts.Entry{Attempts: 2, Wait: sec})) // the store comes back late
@@ -341,20 +378,23 @@ func TestLaw10_LateAnswersForAnOlderEpochDoNothing(t *testing.T) {
 	s := play(t, simple("[1]", ""), 1)
 	s.slowStore, s.slowDLQ = true, true
 	s.offer(0)
+	s.result(0, permanent)
+	s.offer(0)
 	s.fail(0)
-	old := s.parts[0]
+	old, letter := s.parts[0], s.sending[0]
+	s.next[0]--
 	s.d.Drop(s.now, old)
 	s.again(0, attempts.Loaded{})
 	s.offer(0)
 	s.answer()
 	s.d.Claimed(s.now, old, &attempts.Loaded{ForeignMark: true})
 	s.d.Committed(s.now, old, 99)
-	s.d.LetterFailed(s.now, old, &Letter{}, errors.New("away"))
-	s.d.LetterWritten(s.now, old, &Letter{})
+	s.d.LetterFailed(s.now, old, letter, errors.New("away"))
+	s.d.LetterWritten(s.now, old, letter)
 	s.outlive(0)
 	s.d.Outlived(s.now, old, transient)
 	s.pump()
-	if s.d.Guard() || len(s.forgotten) > 0 || old.Storable() != -1 {
+	if s.d.Guard() || len(s.forgotten) > 0 || old.Storable() != 10 {
 		t.Error("the past has come back")
 	}
 }

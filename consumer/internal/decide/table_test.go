@@ -321,6 +321,19 @@ func TestOpenRetryNow_TheGateOpensAndTheRecordNamedProbes(t *testing.T) {
 	}
 }
 
+func TestOpenRetryNow_TheRecordNamedGoesBeforeAnotherPartition(t *testing.T) {
+	s := play(t, simple("[60, 60]", ""), 2)
+	s.offer(0)
+	s.fail(0)
+	s.offer(1)
+	s.pass(sec)
+	if err := s.d.RetryNow(s.now, s.parts[0]); err != nil {
+		t.Fatal(err)
+	}
+	s.pump()
+	s.only(0)
+}
+
 func TestOpenRetryAll_TheWitnessCalledLongestAgoProbes(t *testing.T) {
 	s := play(t, simple("[60, 60]", ""), 3)
 	s.offer(1, 0)

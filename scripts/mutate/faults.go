@@ -1,0 +1,168 @@
+package main
+
+// A fault is a small mistake that somebody could make, at an exact place, with the tests that have to notice it: the cheapest first.
+type fault struct {
+	name  string
+	edits []edit
+	tests []tests
+}
+
+type edit struct{ file, old, new string }
+
+// tests are those of one package; with run those whose name matches.
+type tests struct{ pkg, run string }
+
+const (
+	breakerGo = "breaker/breaker.go"
+	chooseGo  = "breaker/choose.go"
+	decideDir = "consumer/internal/decide/"
+)
+
+var (
+	ofBreaker = []tests{{pkg: "breaker"}}
+	ofDecide  = []tests{{pkg: "consumer/internal/decide"}}
+	ofExplore = []tests{{"consumer/internal/explore", "TestEverySchedule"}}
+)
+
+// ofConsumer are tests of the whole consumer in virtual time.
+func ofConsumer(run string) []tests { return []tests{{"consumer", run}} }
+
+// The first four are rules that look simpler than ours. Each holds up somebody for ever, or again and again, and the search through every schedule
+// says whom.
+var faults = []fault{
+	{"rule: always the first witness", []edit{{chooseGo,
+		`if other >= 0 && (witnesses <= 1 || due < 0 || exhausted == witnesses) {`,
+		`if other >= 0 && due < 0 {`}}, ofExplore},
+	{"rule: other partitions only at the first probe", []edit{
+		{decideDir + "desk.go", "	prefer  *Part     // an", "	probed  bool\n	prefer  *Part     // an"},
+		{decideDir + "verdict.go", "	case j.Tripped:\n", "	case j.Tripped:\n		p.scope.probed = false\n"},
+		{decideDir + "permit.go", "		p.call.Stamp = p.scope.Breaker.Probe()\n", "		p.call.Stamp = p.scope.Breaker.Probe()\n		p.scope.probed = true\n"},
+		{decideDir + "permit.go", "	i, next := breaker.Choose(at, candidates)\n", `	for i := 0; s.probed && d.someWitness(s) && i < len(parts); i++ {
+		if !d.witness(parts[i]) {
+			candidates[i].Callable = false
+		}
+	}
+	i, next := breaker.Choose(at, candidates)
+`},
+		{decideDir + "permit.go", "// turn lets one record", `func (d *Desk) someWitness(s *Scope) bool {
+	for _, p := range d.parts {
+		if p.scope == s && d.witness(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// turn lets one record`},
+	}, ofExplore},
+	{"rule: no fetch for an empty lane", []edit{{decideDir + "reasons.go", "if hasRecord && next.Sub", "if next.Sub"}}, ofExplore},
+	{"rule: a suspect that forgets", []edit{{breakerGo, "	if f.Again && b.cleared {\n", "	if f.Again && b.cleared {\n		b.cleared = false\n		b.stamp.Add(1)\n"}}, ofExplore},
+
+	// breaker: when it trips, who probes, what a result means.
+	{"the probe is always the first witness of the list", []edit{{chooseGo, "candidates[i].Called < candidates[best].Called", "false"}}, ofBreaker},
+	{"the probe stays with the witnesses when all are exhausted", []edit{{chooseGo, " || exhausted == witnesses", ""}}, ofBreaker},
+	{"the probe is chosen before its retryAt", []edit{{chooseGo, "if now.Before(c.RetryAt) {", "if false {"}}, ofBreaker},
+	{"a witness that can't be called is chosen", []edit{{chooseGo, "if !c.Callable {", "if !c.Callable && !c.Witness {"}}, ofBreaker},
+	{"a success from before the trip closes", []edit{{breakerGo, "	case probe:\n		b.probing = false\n", "	case probe || b.state == Open:\n		b.probing = false\n"}}, ofBreaker},
+	{"failures count while open", []edit{{breakerGo, "	} else if probe {\n", "	} else {\n"}}, ofBreaker},
+	{"the later gate does not win", []edit{{breakerGo, "b.gate = latest(b.gate, gate,", "b.gate = latest(gate,"}}, ofBreaker},
+	{"a single witness holds up all others for its own wait", []edit{{breakerGo, "if f.Alone || gate.IsZero() {", "if gate.IsZero() {"}}, ofBreaker},
+	{"two probes at a time", []edit{{breakerGo, "!b.probing && !now.Before", "!now.Before"}}, ofBreaker},
+	{"a probe before the gate", []edit{{breakerGo, " && !now.Before(b.gate)", ""}}, ofBreaker},
+	{"a probe that is handed on keeps its slot", []edit{{breakerGo, "HandOn() { b.probing = false }", "HandOn() {}"}}, ofBreaker},
+	{"a suspect counts for the breaker", []edit{{breakerGo, "if f.Again && b.cleared {", "if false {"}}, ofBreaker},
+	{"a new record is a suspect", []edit{{breakerGo, "if f.Again && b.cleared {", "if b.cleared {"}}, ofBreaker},
+	{"a success that began before the failure is evidence", []edit{{breakerGo, "	if s == now {\n", "	if s.sameState(now) {\n"}}, ofBreaker},
+	{"a failure from before the last change of state counts", []edit{{breakerGo, "		if !current {\n", "		if !current && false {\n"}}, ofBreaker},
+	{"retry now in the instant of the trip", []edit{{breakerGo, "b.gate = latest(now, b.shut.Add(shortestGate))", "b.gate = now"}}, ofBreaker},
+	{"a ratio without a rolling window", []edit{{breakerGo, "settings.BucketPeriod = s.Window / windowBuckets", "settings.Interval = 0"}}, ofBreaker},
+
+	// decide: epochs and order.
+	{"the epoch of a result is not checked", []edit{{decideDir + "verdict.go", `	if p.gone {
+		d.returned(now, p)
+		return
+	}
+	stalled`, `	if p.gone {
+		d.returned(now, p)
+	}
+	stalled`}}, ofDecide},
+	{"the epoch of the store's answer is not checked", []edit{{decideDir + "assign.go", `	p.claimed = true
+	if p.gone {
+		return
+	}
+`, `	p.claimed = true
+`}}, ofDecide},
+	{"the epoch of an acknowledgement is not checked", []edit{{decideDir + "letters.go", `	if p.gone || l.written {
+		return
+	}
+	back`, `	if l.written {
+		return
+	}
+	back`}}, ofDecide},
+	{"a partition that returns is called while its old call runs", []edit{{decideDir + "assign.go", "before: d.orphans[id],", ""}}, ofDecide},
+	{"a late return frees no successor", []edit{{decideDir + "assign.go", "			q.before = nil\n", ""}}, ofDecide},
+	{"a stalled handler is forgotten at the revoke", []edit{{decideDir + "assign.go", "if p.phase == Calling || p.phase == Stalled {", "if p.phase == Calling {"}}, ofDecide},
+	{"a partition that is leaving is called", []edit{{decideDir + "permit.go", " || p.operator || p.leaving || p.before", " || p.operator || p.before"}}, ofDecide},
+	{"a revoke does not wait for the call in hand", []edit{{decideDir + "assign.go", "if p.phase == Calling || p.phase == Noting ||", "if p.phase == Noting ||"}}, ofDecide},
+	{"a revoke does not hand the probe on", []edit{{decideDir + "assign.go", "		p.call.Probe = false\n		p.scope.Breaker.HandOn()\n", "		p.call.Probe = false\n"}}, ofDecide},
+
+	// decide: offsets and dead letters.
+	{"the offset is stored before the DLQ has acknowledged", []edit{{decideDir + "part.go", "		p.done.Store(p.letters[0].Record.Offset)\n", "		p.done.Store(p.finished)\n"}}, ofDecide},
+	{"offsets are stored in the order of the acknowledgements", []edit{{decideDir + "part.go", "	for len(p.letters) > 0 && p.letters[0].written {\n		p.letters = p.letters[1:]\n	}\n",
+		"	for i := len(p.letters) - 1; i >= 0; i-- {\n		if p.letters[i].written {\n			p.letters = p.letters[i+1:]\n			break\n		}\n	}\n"}}, ofDecide},
+	{"a lane does not wait for the letter of an exhausted record", []edit{{decideDir + "letters.go", "blocks: kind != dlq.Permanent && kind != dlq.PanicKind,", ""}}, ofDecide},
+	{"any number of letters on their way", []edit{{decideDir + "part.go", "	if len(p.letters) >= bound {\n		return true\n	}\n", ""}}, ofDecide},
+	{"a verdict is not kept while the DLQ is away", []edit{{decideDir + "letters.go", "	if l.Err == nil {\n		p.keeps", "	if false {\n		p.keeps"}}, ofDecide},
+	{"a letter that failed is not written again", []edit{{decideDir + "letters.go", "	l.retryAt = now.Add(min(time.Second<<min(l.failures-1, 10), longestResend))\n	d.at(l.retryAt)\n", "	l.retryAt = now.Add(min(time.Second<<min(l.failures-1, 10), longestResend))\n"}}, ofDecide},
+	{"n calls for n intervals", []edit{{decideDir + "verdict.go", "st.Wait(s.attempts)", "st.Wait(s.attempts + 1)"}}, ofDecide},
+	{"one call too many", []edit{{decideDir + "verdict.go", "st.Wait(s.attempts)", "st.Wait(s.attempts - 1)"}}, ofDecide},
+	{"a record found at its end is called once more", []edit{{decideDir + "assign.go", "	case s.exhausted:\n		s.verdict = dlq.Exhausted\n", ""}}, ofDecide},
+	{"hold dead-letters what is exhausted", []edit{{decideDir + "letters.go", "st.OnExhausted() == strategy.Hold || !d.afford(now, p)", "!d.afford(now, p)"}}, ofDecide},
+	{"hold dead-letters what is permanent", []edit{{decideDir + "letters.go", "	case st.OnPermanent() == strategy.Hold:\n		d.wait(now, p, forPerson)\n", ""}}, ofDecide},
+	{"the budget allows one more", []edit{{decideDir + "letters.go", "d.spent < limit", "d.spent <= limit"}}, ofDecide},
+	{"a success does not give the budget back", []edit{{decideDir + "verdict.go", "	d.spent, d.spentTold = 0, false\n", ""}}, ofDecide},
+	{"a calm lane does not tell the success that gives the budget back", []edit{{decideDir + "desk.go", "return d.spent > 0 || d.shared", "return d.shared"}}, ofDecide},
+	{"a stalled record is sent without a look at the budget", []edit{{decideDir + "letters.go", "case s.verdict == dlq.Exhausted && (st", "case s.verdict == dlq.Exhausted && !s.again && (st"}}, ofDecide},
+
+	// decide: verdicts.
+	{"a neutral outcome is counted", []edit{{decideDir + "verdict.go", "	case o.Kind == Transient:\n", "	case o.Kind == Transient, o.Kind == Neutral:\n"},
+		{decideDir + "verdict.go", "	case o.Kind == Neutral:\n", "	case false:\n"}}, ofDecide},
+	{"a panic is retried", []edit{{decideDir + "verdict.go", "	case o.Kind == Transient:\n", "	case o.Kind == Transient || o.Kind == Panic:\n"}}, ofDecide},
+	{"a permanent error keeps the probe", []edit{{decideDir + "verdict.go", "	if p.call.Probe {\n		p.call.Probe = false\n		p.scope.Breaker.HandOn()\n	}\n", ""}}, ofDecide},
+	{"a handler that outlived its time fails twice", []edit{{decideDir + "verdict.go", "	case stalled:\n", "	case false:\n"}}, ofDecide},
+	{"the late nil of a call that failed tells the breaker of a success", []edit{{decideDir + "verdict.go", "closed := !late && p.scope", "closed := p.scope"}}, ofDecide},
+	{"RetryAfter is not heeded", []edit{{decideDir + "verdict.go", "wait = max(wait, after)", "wait = max(wait, 0*after)"}}, ofDecide},
+
+	// decide: waits and wake-ups.
+	{"a held record is called before its retryAt", []edit{{decideDir + "permit.go", "	if now.Before(p.story.retryAt) {\n		d.at", "	if false {\n		d.at"}}, ofDecide},
+	{"nobody wakes for a retryAt", []edit{{decideDir + "permit.go", "	if now.Before(p.story.retryAt) {\n		d.at(p.story.retryAt)\n", "	if now.Before(p.story.retryAt) {\n"}}, ofDecide},
+	{"nobody wakes for the gate", []edit{{decideDir + "permit.go", "	if at.After(now) {\n		d.at(at)\n", "	if at.After(now) {\n"}}, ofDecide},
+	{"nobody wakes for the first witness that is due", []edit{{decideDir + "permit.go", "		s.next = next\n		d.at(next)\n", "		s.next = next\n"}}, ofDecide},
+	{"an instant that has passed is asked for again and again", []edit{{decideDir + "desk.go", "	d.wakeAt = time.Time{}\n", ""}}, ofExplore},
+	{"what a success sets free is not called", []edit{{decideDir + "verdict.go", "	if closed {\n		d.everyone(now)\n	}\n", ""}}, ofDecide},
+	{"a lane stays calm under an open breaker", []edit{{decideDir + "desk.go", "p.scope.Breaker.State() == breaker.Closed &&\n", "true &&\n"}}, ofDecide},
+	{"a witness that an operator has paused keeps the probe", []edit{{decideDir + "permit.go", "return p.story.attempts > 0 && (p.phase == Noting || p.phase == Calling || d.callableOnceSaved(p))", "return p.story.attempts > 0 && p.phase != Empty"}}, ofDecide},
+
+	// decide: the store.
+	{"a call before the store has answered", []edit{{decideDir + "permit.go", "	p.story.saving = true\n", ""}}, ofDecide},
+	{"an attempt does not go to the store", []edit{{decideDir + "verdict.go", "	d.save(p, p.entry(wait))\n", ""}}, ofDecide},
+	{"what the store knew is not read", []edit{{decideDir + "permit.go", "	if len(p.known) > 0 {\n		d.recall(p)\n	}\n", ""}}, ofDecide},
+	{"the store's wait shortens ours", []edit{{decideDir + "assign.go", "if retryAt.After(s.retryAt) {", "if true {"}}, ofDecide},
+	{"another topic's record has our attempts", []edit{{decideDir + "part.go", "attempts.NewRecord(r.Offset, r.Timestamp)", "attempts.NewRecord(r.Offset, time.Time{})"}}, ofDecide},
+	{"any commit clears the store's entries away", []edit{{decideDir + "assign.go", "if offset >= p.inStore {", "if true {"}}, ofDecide},
+
+	// decide: the crash guard.
+	{"two calls at a time under the guard", []edit{{decideDir + "permit.go", "if p.phase == Noting || p.phase == Calling || p.phase == Clearing {", "if false {"}}, ofDecide},
+	{"a call without a note under the guard", []edit{{decideDir + "permit.go", "	if !d.guard {\n		p.phase = Calling\n", "	if true {\n		p.phase = Calling\n"}}, ofDecide},
+	{"the guard never ends", []edit{{decideDir + "assign.go", "	d.guard = false\n", ""}}, ofDecide},
+	{"deaths have no limit", []edit{{decideDir + "assign.go", "e.Noted && e.Deaths >= d.crashLimit", "false"}}, ofDecide},
+	{"a call that we cut short is a death", []edit{{decideDir + "permit.go", "		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})\n", ""}}, ofDecide},
+
+	// decide: the operator and the pauses.
+	{"closing lifts an operator's pause", []edit{{decideDir + "verdict.go", "		p.scope.next, p.scope.prefer = time.Time{}, nil\n", "		p.scope.next, p.scope.prefer = time.Time{}, nil\n		for _, q := range d.parts {\n			q.operator = false\n		}\n"}}, ofDecide},
+	{"a paused partition is called", []edit{{decideDir + "permit.go", " || p.operator || p.leaving", " || p.leaving"}}, ofDecide},
+	{"retry now forgets which record was named", []edit{{decideDir + "operator.go", "		p.scope.prefer = p\n", ""}}, ofDecide},
+	{"a skip costs budget", []edit{{decideDir + "letters.go", "	if kind != dlq.Skipped {\n		d.spent++\n	}\n", "	d.spent++\n"}}, ofDecide},
+	{"a skip needs budget after a restart", []edit{{decideDir + "letters.go", "	case s.verdict == dlq.Skipped:\n		d.send(now, p, s.verdict, \"\")\n", ""}}, ofDecide},
+	{"the client is resumed while a held record is called", []edit{{decideDir + "part.go", "return p.phase != Empty && (p.story.attempts", "return p.phase == Waiting && (p.story.attempts"}}, ofDecide},
+}
