@@ -52,7 +52,7 @@ type options struct {
 	records, partitions   int
 	rounds                int
 	limit                 time.Duration
-	json, html            string
+	json, html, profile   string
 }
 
 // usually is what runs when nothing is asked for: about a minute.
@@ -73,6 +73,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags.DurationVar(&o.limit, "limit", 8*time.Second, "how long a contender may take for a race; its rate is that of what it did")
 	flags.StringVar(&o.json, "json", "", "`file` for the figures")
 	flags.StringVar(&o.html, "html", "", "`file` for a page with pictures")
+	flags.StringVar(&o.profile, "profile", "", "existing `folder` for a CPU profile of each contender in each race (go tool pprof)")
 	flags.Usage = func() { help(errs); flags.PrintDefaults() }
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0

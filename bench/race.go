@@ -134,6 +134,11 @@ func (r *racer) run(ctx context.Context) (row tally.Row, track page.Track, err e
 	job := r.job(r.play, r.name, group, r.src, r.dlq)
 	job.Ledger, job.Records, job.Wait = path, each, r.play.Wait
 	job.FailEvery, job.FailTimes = int64(r.play.FailEvery), int64(r.play.FailTimes)
+	if r.profile != "" {
+		if job.Profile, err = filepath.Abs(filepath.Join(r.profile, r.id+".pprof")); err != nil {
+			return row, track, err
+		}
+	}
 	if r.play.Spin > 0 {
 		job.Spin = r.turns()
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/metrics"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,17 @@ func Main(in io.Reader, out io.Writer, contenders map[string]Contender) int {
 	if err != nil {
 		h.say(Said{Error: err.Error()})
 		return 1
+	}
+	if h.Profile != "" {
+		file, err := os.Create(h.Profile)
+		if err == nil {
+			err = pprof.StartCPUProfile(file)
+		}
+		if err != nil {
+			h.say(Said{Error: err.Error()})
+			return 1
+		}
+		defer pprof.StopCPUProfile()
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -19,6 +19,7 @@ type Job struct {
 	Strategy                   string // as in strategy.json
 	MaxPoll                    time.Duration
 	Statistics                 time.Duration // how often the client tells what it has fetched
+	Profile                    string        // file for a CPU profile; "": none
 
 	// The dependency: an HTTP address, or else the ledger's file and what the handler does beside noting the call.
 	Stub    string
