@@ -40,9 +40,10 @@ func (g *group) reconcile(m *member) {
 	if keep := intersect(m.owned, m.target); len(keep) < len(m.owned) {
 		next = keep
 		m.revoking = true
-		owned := m.owned
+		m.revokes++
+		n := m.revokes
 		g.k.coordinate(g.k.now()+m.client.opt.MaxPollInterval, func() {
-			if m.revoking && slices.Equal(m.owned, owned) {
+			if m.revoking && m.revokes == n {
 				g.remove(m)
 			}
 		})

@@ -50,6 +50,7 @@ type member struct {
 	target   []tp
 	sent     []tp // what it was last told to hold
 	revoking bool // it has been told to hold less than it owns
+	revokes  int  // how many have begun
 }
 
 func (g *group) offset(p tp) kafka.Offset {
