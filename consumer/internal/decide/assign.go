@@ -96,8 +96,8 @@ func (d *Desk) recall(p *Part) {
 // learn takes what the store knows better of the head than we do: the larger count and the later wait hold.
 func (d *Desk) learn(p *Part, e attempts.Entry, retryAt time.Time) {
 	s := &p.story
-	if e.Attempts <= s.attempts {
-		return
+	if e.Attempts <= s.attempts || s.noted && e.Noted && e.Attempts <= p.call.Attempt {
+		return // the latter is our own note
 	}
 	s.attempts, s.deaths = e.Attempts, e.Deaths
 	if retryAt.After(s.retryAt) {
