@@ -204,7 +204,10 @@ func (l *lane) process(m *kafka.Message) bool {
 	if err == nil && l.part.Calm() && !l.c.desk.Wants() {
 		l.part.Finish(int64(m.TopicPartition.Offset) + 1)
 		l.current.Store(nil)
-		return true
+		if l.part.Calm() {
+			return true
+		}
+		// The calm was taken away just now, and the desk may have been told of a call that is over.
 	}
 	return l.report(m, err)
 }
@@ -350,7 +353,7 @@ func (l *lane) watch(now time.Time) {
 			if l.current.Load() != m || l.asked.Load() != asked {
 				return
 			}
-			l.adopt(m)
+			l.adopt(m, l.seenAt)
 			if l.part.Phase() == decide.Calling {
 				l.c.desk.Outlived(now, l.part, l.outlived())
 			}
@@ -359,9 +362,16 @@ func (l *lane) watch(now time.Time) {
 }
 
 // adopt tells the desk of a call that the lane began while its partition was calm. It is called under mu.
-func (l *lane) adopt(m *kafka.Message) {
+func (l *lane) adopt(m *kafka.Message, began time.Time) {
 	if l.part.Phase() == decide.Empty {
-		l.c.desk.Adopt(l.part, record(m), l.seenAt, breaker.Stamp(l.stamp.Load()))
+		l.c.desk.Adopt(l.part, record(m), began, breaker.Stamp(l.stamp.Load()))
+	}
+}
+
+// Adopt tells the desk of the call that runs. The desk asks for it, under mu, when it has taken the partition's calm away.
+func (l *lane) Adopt(now time.Time) {
+	if m := l.current.Load(); m != nil {
+		l.adopt(m, now)
 	}
 }
 

@@ -308,8 +308,7 @@ func (c *Consumer) drop(lanes []*lane) {
 		l.cancelCall(errTakenAway, true)
 		c.decide(func(now time.Time) {
 			if m := l.current.Load(); m != nil {
-				l.seenAt = now
-				l.adopt(m)
+				l.adopt(m, now)
 			}
 			c.desk.Drop(now, l.part)
 			delete(c.lanes, l.id())

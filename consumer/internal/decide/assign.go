@@ -61,6 +61,10 @@ func (d *Desk) Claimed(now time.Time, p *Part, l *attempts.Loaded) {
 	d.free(now, p)
 }
 
+// Adopter is an Owner that calls records on its own while its partition is calm. It is asked when the calm has been taken away, before anything else is called, and tells
+// the desk of the call that runs.
+type Adopter interface{ Adopt(now time.Time) }
+
 // guardOn begins the crash guard: one call at a time, because the last owner of p did not leave cleanly.
 func (d *Desk) guardOn(now time.Time, p *Part) {
 	if d.guard {
@@ -69,6 +73,11 @@ func (d *Desk) guardOn(now time.Time, p *Part) {
 	d.guard = true
 	d.tell(now, observe.Event{Kind: observe.GuardOn, Topic: p.ID.Topic, Partition: p.ID.Partition, Offset: -1})
 	d.recalm()
+	for _, q := range d.parts {
+		if l, ok := q.Owner.(Adopter); ok && q.phase == Empty {
+			l.Adopt(now) // what was called before shares no death either
+		}
+	}
 }
 
 // free gives one partition its chance, and says whether it flows without asking from here on.

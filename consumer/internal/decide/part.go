@@ -15,7 +15,7 @@ import (
 // finds it gone. That is its epoch.
 type Part struct {
 	ID    attempts.Partition
-	Owner any // the caller's; the desk does not look at it
+	Owner any // the caller's; an Adopter, or the desk does not look at it
 
 	scope   *Scope
 	claimed bool // the attempt store has answered, or was given up
