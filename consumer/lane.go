@@ -71,7 +71,7 @@ type lane struct {
 	seenAt     time.Time
 	timedOut   bool
 	quietSince time.Time // since when the partition should flow and nothing has come
-	everFlowed bool      // a record has come since the assignment
+	everFlowed bool      // a record has come since its last start
 	revivals   int
 	reassigned bool
 

@@ -145,6 +145,7 @@ func (c *Consumer) lookAgain() {
 func (c *Consumer) reassign(l *lane, offset int64) {
 	l.expected = offset
 	l.quietSince = time.Now()
+	l.everFlowed = false
 	if c.eager {
 		var all []kafka.TopicPartition
 		for _, o := range c.lanes {
@@ -153,6 +154,7 @@ func (c *Consumer) reassign(l *lane, offset int64) {
 				tp.Offset = kafka.OffsetStored
 			}
 			all = append(all, tp)
+			o.everFlowed = false // each can lose its start now
 		}
 		c.carry("assign", all)
 	} else {

@@ -9,13 +9,13 @@ import (
 )
 
 // The watchdog finds partitions that should flow and don't. The client can lose a resume, or the start of a partition (librdkafka#5591: 113 of
-// 2.4 million): then it is silent for ever. Resume is tried a few times, with growing distance; only a partition that has delivered nothing since its assignment has lost its
-// start, and is assigned again, once.
+// 2.4 million): then it is silent for ever. Resume is tried, with growing distance and without an end; only a partition that has delivered nothing since its last start can
+// have lost it, and is assigned again. Where the lag is one that may be the marker of a transaction, and it is assigned again once.
 
 const (
 	watchEvery  = time.Second
 	quietLimit  = 5 * time.Second
-	maxRevivals = 4
+	maxDistance = 4 // quietLimit is doubled so many times
 )
 
 // flowed notes that records have come.
@@ -29,10 +29,10 @@ func (l *lane) flowed() {
 func (c *Consumer) lookAfter(now time.Time) {
 	var quiet []kafka.TopicPartition
 	for p, l := range c.lanes {
-		if c.told[p] || l.lookingUp || l.gapCheck || l.expected < 0 || l.revivals >= maxRevivals {
+		if c.told[p] || l.lookingUp || l.gapCheck || l.expected < 0 {
 			continue
 		}
-		if now.Sub(l.quietSince) >= quietLimit<<l.revivals {
+		if now.Sub(l.quietSince) >= quietLimit<<min(l.revivals, maxDistance) {
 			quiet = append(quiet, toKafka(p, 0))
 		}
 	}
@@ -71,16 +71,16 @@ func (c *Consumer) revive(l *lane, low, end int64) {
 		how = "moved past records that retention deleted"
 		c.gap(l, l.expected, low)
 		c.reassign(l, low)
-	case !l.everFlowed && l.revivals > 1 && !l.reassigned:
+	case !l.everFlowed && l.revivals > 1 && (lag > 1 || !l.reassigned):
 		how = "assigned again: its start was lost"
 		l.reassigned = true
 		c.reassign(l, l.expected)
-	default:
-		_ = c.client.Resume([]kafka.TopicPartition{toKafka(l.id(), 0)})
-		c.wakeFetchers([]kafka.TopicPartition{toKafka(l.id(), 0)})
 	}
-	if lag == 1 && how == "resumed again" {
-		return // the marker at the end of an idle transactional topic is a lag of one for ever
+	// In any case: a start does not lift a pause.
+	_ = c.client.Resume([]kafka.TopicPartition{toKafka(l.id(), 0)})
+	c.wakeFetchers([]kafka.TopicPartition{toKafka(l.id(), 0)})
+	if how == "resumed again" && (lag == 1 || l.revivals > maxDistance) {
+		return // the marker at the end of an idle transactional topic is a lag of one for ever, an aborted transaction one of many
 	}
 	c.tell(observe.Event{Kind: observe.Revived, Topic: l.id().Topic, Partition: l.id().Partition, Offset: l.expected, Count: int(lag), For: quiet, Text: how})
 }
