@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+
 	"github.com/breakwater-go/breakwater/dlq"
 	"github.com/breakwater-go/breakwater/observe"
 )
@@ -132,7 +134,7 @@ func TestPanicAndGoexitArePermanentWithTheirStack(t *testing.T) {
 	}{
 		"panic":                 {func() { panic("no such card") }, "panic: no such card"},
 		"panic with an error":   {func() { panic(errDown) }, "panic: connection refused"},
-		"nil map":               {func() { var m map[string]int; m["a"] = 1 }, "panic: assignment to entry in nil map"},
+		"nil pointer":           {func() { var m *kafka.Message; _ = m.Value }, "panic: runtime error: invalid memory address or nil pointer dereference"},
 		"runtime.Goexit":        {runtime.Goexit, "panic: the handler called runtime.Goexit"},
 		"panic(nil)":            {func() { panic(nil) }, "panic called with nil argument"},
 		"panic in a second try": {func() { panic("second") }, "panic: second"},

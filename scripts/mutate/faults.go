@@ -24,9 +24,6 @@ var (
 	ofExplore = []tests{{"consumer/internal/explore", "TestEverySchedule"}}
 )
 
-// ofConsumer are tests of the whole consumer in virtual time.
-func ofConsumer(run string) []tests { return []tests{{"consumer", run}} }
-
 // The first four are rules that look simpler than ours. Each holds up somebody for ever, or again and again, and the search through every schedule
 // says whom.
 var faults = []fault{
