@@ -141,8 +141,16 @@ func (s *Stage) deleteTopics() {
 	}
 }
 
-// Ends are the offsets of the records to come, by partition.
-func (s *Stage) Ends(topic string, partitions int) ([]int64, error) {
+// Ends are the offsets of the records to come, by partition. A broker that has just made the topic is asked again.
+func (s *Stage) Ends(topic string, partitions int) (ends []int64, err error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if ends, err = s.askEnds(topic, partitions); err == nil || time.Now().After(deadline) {
+			return ends, err
+		}
+	}
+}
+
+func (s *Stage) askEnds(topic string, partitions int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	asked := map[kafka.TopicPartition]kafka.OffsetSpec{}
