@@ -39,4 +39,4 @@ func Broken(f Figures, x Expected) (broken []string) {
 }
 
 // hardlyLate is, in ms, what no machine is too busy for.
-const hardlyLate = 1000
+const hardlyLate = 5000
