@@ -304,7 +304,7 @@ func (a *actor) settle(ctx context.Context, ends []int64, waits *strategy.Strate
 		return at.Sub(a.started)
 	}
 	e.Wait, e.Rotation = waits.Wait, a.play.Exact && a.name == "breakwater"
-	row.Figures = tally.Count(e)
+	row.Figures, row.Rounds = tally.Count(e), 1
 	if a.peak > 0 {
 		row.Figures["peak_rss_mb"] = a.peak
 	}
