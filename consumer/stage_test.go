@@ -438,10 +438,9 @@ func (s *stage) dies(a *actor) {
 // watchedClient tells the model of the callbacks, and how the consumer polls.
 type watchedClient struct {
 	*simkafka.Client
-	a       *actor
-	polled  time.Time     // when the last Poll ended
-	inCall  time.Duration // spent in callbacks within the Poll that runs
-	polling bool
+	a      *actor
+	polled time.Time     // when the last Poll ended
+	inCall time.Duration // spent in callbacks within the Poll that runs
 }
 
 func (w *watchedClient) SubscribeTopics(topics []string, cb kafka.RebalanceCb) error {
