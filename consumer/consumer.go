@@ -215,7 +215,7 @@ func (c *Consumer) carryOut() {
 		case decide.Save:
 			c.keeper.save(l, e.Record, e.Entry)
 		case decide.Unnote:
-			c.keeper.unnote(l, e.Record)
+			c.keeper.unnote(l, e.Record, e.Entry)
 		case decide.Forget:
 			c.keeper.forget(l, e.Below)
 		case decide.Send:

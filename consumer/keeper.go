@@ -123,12 +123,21 @@ func (k *keeper) keep(p partition, r attempts.Record, u unsaved, err error) {
 	}
 }
 
-func (k *keeper) unnote(l *lane, r attempts.Record) {
+// unnote takes a note back, and writes before, what was known until then: while the store was away it may have heard of it only with the note.
+func (k *keeper) unnote(l *lane, r attempts.Record, before attempts.Entry) {
+	at := time.Now()
 	k.enqueue(l, func() {
 		ctx, cancel := k.patience()
 		defer cancel()
 		k.keep(l.id(), r, unsaved{}, nil)
-		k.noted(l.id(), k.store().Unnote(ctx, k.c.group, l.id(), r))
+		err := k.store().Unnote(ctx, k.c.group, l.id(), r)
+		if before.Attempts > 0 {
+			if err == nil {
+				_, err = k.store().Save(ctx, k.c.group, l.id(), r, before)
+			}
+			k.keep(l.id(), r, unsaved{before, at}, err)
+		}
+		k.noted(l.id(), err)
 		k.c.decide(func(now time.Time) { k.c.desk.Unnoted(now, l.part, r) })
 	})
 }

@@ -162,6 +162,8 @@ type modelMember struct {
 	open     bool
 	changed  time.Duration
 	gate     time.Duration
+	gateWas  time.Duration // before gateSet
+	gateSet  time.Duration
 	probe    *modelCall
 	cleared  bool
 	lastFail time.Duration
@@ -572,8 +574,12 @@ func (m *model) checkBreaker(x *modelMember, c *modelCall, now time.Duration) {
 	if !x.plan.first || x.doubt || !x.open || x.changed >= now {
 		return
 	}
-	if now < x.gate {
-		m.breaks("7", "%s calls %s %v before the gate", x.name, c.record.name(), x.gate-now)
+	gate := x.gate
+	if x.gateSet == now {
+		gate = x.gateWas // it may have been called before
+	}
+	if now < gate {
+		m.breaks("7", "%s calls %s %v before the gate", x.name, c.record.name(), gate-now)
 	}
 	if p := x.probe; p != nil && p.ended < 0 && !p.stalled && !p.tenure.over(now) {
 		m.breaks("9", "%s calls %s while %s probes", x.name, c.record.name(), p.record.name())
@@ -700,6 +706,9 @@ func (x *modelMember) failure(m *model, c *modelCall, now time.Duration, again b
 	}
 	switch {
 	case x.open:
+		if x.gateSet != now {
+			x.gateSet, x.gateWas = now, x.gate
+		}
 		x.gate = max(x.gate, now+least)
 	case c.began >= x.changed:
 		x.open, x.changed, x.gate, x.probe = true, now, now+least, nil

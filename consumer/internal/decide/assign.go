@@ -157,7 +157,7 @@ func (d *Desk) Drop(now time.Time, p *Part) {
 	}
 	p.gone = true
 	d.calm(p)
-	d.unnote(p)
+	d.unnote(now, p)
 	if p.call.Probe {
 		p.call.Probe = false
 		p.scope.Breaker.HandOn()

@@ -22,7 +22,7 @@ type Verb int
 const (
 	Wake   Verb = iota // Part: its lane looks at its phase again
 	Save               // Part, Record, Entry: write to the attempt store, then tell Saved
-	Unnote             // Part, Record: take a note back
+	Unnote             // Part, Record, Entry: take a note back; Entry, where it counts anything, is what was known before
 	Forget             // Part, Below: drop the fields of committed offsets
 	Send               // Part, Letter: write the dead letter, then tell LetterWritten or LetterFailed
 	Commit             // Part: store and commit at once

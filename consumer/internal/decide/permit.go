@@ -244,17 +244,23 @@ func (d *Desk) still(now time.Time, p *Part) bool {
 	return d.callable(p) && !now.Before(p.story.retryAt)
 }
 
-// unnote takes the note of a call back that was cut short by us, or never began: that is no death.
-func (d *Desk) unnote(p *Part) {
-	if p.story.noted {
-		p.story.noted = false
-		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})
+// unnote takes the note of a call back that was cut short by us, or never began: that is no death. What was known before goes along, since the store may not have taken
+// it until the note came.
+func (d *Desk) unnote(now time.Time, p *Part) {
+	if !p.story.noted {
+		return
 	}
+	p.story.noted = false
+	e := Effect{Do: Unnote, Part: p, Record: p.head.id()}
+	if p.story.attempts > 0 {
+		e.Entry = p.entry(max(0, p.story.retryAt.Sub(now)))
+	}
+	d.do(e)
 }
 
 // unbegin takes a permission back that no handler has seen.
 func (d *Desk) unbegin(now time.Time, p *Part) {
-	d.unnote(p)
+	d.unnote(now, p)
 	if p.call.Probe {
 		p.call.Probe = false
 		p.scope.Breaker.HandOn()

@@ -51,7 +51,7 @@ func (d *Desk) Result(now time.Time, p *Part, o Outcome) {
 	case o.Kind == Neutral:
 		// A probe is handed on when the epoch is raised, not before: the revoke is still on its way.
 		p.leaving = true
-		d.unnote(p)
+		d.unnote(now, p)
 		d.calm(p)
 		return
 	case o.Kind == Transient:
@@ -96,7 +96,7 @@ func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	ended.For = now.Sub(p.scope.Breaker.Opened())
 	closed := !late && p.scope.Breaker.Success(p.call.Stamp, p.call.Probe)
 	noted := p.story.noted
-	d.unnote(p)
+	d.unnote(now, p)
 	p.close()
 	if noted {
 		p.phase = Clearing
