@@ -15,10 +15,12 @@ import (
 
 // suspect keeps m aside, and finds out.
 func (c *Consumer) suspect(l *lane, m *kafka.Message) {
-	if len(l.aside) < handOverRecords {
+	n := size(m)
+	if len(l.aside) == 0 || !l.asideFull && l.asideB+n <= c.batchBytes() {
 		l.aside = append(l.aside, m)
+		l.asideB += n
 	} else {
-		l.asideFull = true
+		l.asideFull = true // it is fetched again
 	}
 	if l.gapCheck {
 		return
@@ -47,7 +49,7 @@ func (c *Consumer) inspectGap(l *lane) {
 // resolveGap decides where reading goes on.
 func (c *Consumer) resolveGap(l *lane, low, end int64) {
 	aside, full := l.aside, l.asideFull
-	l.aside, l.asideFull, l.gapCheck, l.checkGap = nil, false, false, false
+	l.aside, l.asideB, l.asideFull, l.gapCheck, l.checkGap = nil, 0, false, false, false
 	first := int64(aside[0].TopicPartition.Offset)
 	next := l.expected
 	switch {

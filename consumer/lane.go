@@ -57,6 +57,7 @@ type lane struct {
 	checkGap   bool  // the next record shows whether retention tore a gap
 	gapCheck   bool  // that is being found out
 	aside      []*kafka.Message
+	asideB     int64
 	asideFull  bool
 	stored     int64 // the offset that was stored last
 	start      start
