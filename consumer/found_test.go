@@ -57,3 +57,26 @@ func TestCallsThatRunWhenTheCrashGuardBeginsShareNoDeath(t *testing.T) {
 		23.46893s produce 2 2 after:1.114s 182ms
 		26.490116s fetch 6.014s`)
 }
+
+func TestCountsThatCameToTheStoreWithANoteStayWhenItIsTakenBack(t *testing.T) {
+	replay(t, `
+		world 17072 range 3 quick latest wide
+		0s start 0
+		12.189698s kick 0
+		12.259698s start 2
+		27.592597s down 3.936s
+		29.188597s coordinator 9.658s
+		29.188597s store away 1.468s
+		29.200597s produce 0 2 stubborn:798ms 0s
+		30.058597s reload steady`)
+}
+
+func TestRecordsThatAreKeptAsideFitTheMemoryToo(t *testing.T) {
+	replay(t, `
+		world 18171 consumer 2 budget-0 earliest tight
+		0s start 1
+		2.239008s produce 0 1 permanent 6ms
+		2.638008s produce 0 1 permanent 0s
+		26.349404s delete 0 5
+		27.668404s produce 0 600 ok 0s`)
+}

@@ -547,15 +547,21 @@ func (m *model) checkNumber(t *tenure, r *modelRecord, number int, now time.Dura
 	if v := r.last; v != nil && m.knows(v, t) {
 		least = v.number + 1
 	}
-	most := r.most + 1
+	most := m.most(r) + 1
+	if number < least || number > most {
+		m.breaks("11", "%s calls %s and says that it is attempt %d; it is one from %d to %d", t.member.name, r.name(), number, least, most)
+	}
+}
+
+// most is how many attempts can have been counted.
+func (m *model) most(r *modelRecord) int {
+	most := r.most
 	for _, at := range r.unnotes {
 		if !m.storeWell(at, at+50*time.Millisecond) {
 			most++ // its note may not have been taken back
 		}
 	}
-	if number < least || number > most {
-		m.breaks("11", "%s calls %s and says that it is attempt %d; it is one from %d to %d", t.member.name, r.name(), number, least, most)
-	}
+	return most
 }
 
 // checkEarly: no call before the record's retryAt (law 7).
@@ -901,8 +907,8 @@ func (m *model) checkVerdict(t *tenure, r *modelRecord, l dlq.Letter) {
 			least = v.number
 		}
 	}
-	if l.Attempts < least || l.Attempts > max(r.most, least) {
-		m.breaks("11", "the dead letter of %s counts %d attempts; there were %d to %d", r.name(), l.Attempts, least, r.most)
+	if most := m.most(r); l.Attempts < least || l.Attempts > most {
+		m.breaks("11", "the dead letter of %s counts %d attempts; there were %d to %d", r.name(), l.Attempts, least, most)
 	}
 	in := m.inForce(since)
 	some := func(f func(plan) bool) bool { return slices.ContainsFunc(in, f) }
@@ -932,7 +938,7 @@ func (m *model) answered(x *modelMember, r *modelRecord, l *modelLetter, written
 		l.lost = lost
 	}
 	if !written || lost {
-		if t := x.tenures[r.p]; t == l.tenure && x.dead < 0 && r.last != nil && r.last.instant {
+		if t := x.tenures[r.p]; t == l.tenure && t.leaving < 0 && x.dead < 0 && r.last != nil && r.last.instant {
 			r.dlqKnew = &modelVerdict{at: m.now(), tenure: l.tenure, number: r.last.number}
 		}
 	}
