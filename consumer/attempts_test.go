@@ -17,7 +17,6 @@ import (
 
 func TestCountAndWaitSurvive(t *testing.T) {
 	const strat = `{"intervals": [5, 60], "jitter": 0}`
-	quick := func(s *setup) { s.client.SessionTimeout = 6 * time.Second }
 	for how, leave := range map[string]func(w *world, a *instance){
 		"a restart": func(w *world, a *instance) {
 			if err := a.stop(); err != nil {
@@ -254,7 +253,6 @@ func TestWhatTheStoreDidNotTakeIsWrittenWhenItIsBack(t *testing.T) {
 		store := w.scripted()
 		w.topic(1, 2)
 		w.setDown(true)
-		quick := func(s *setup) { s.client.SessionTimeout = 6 * time.Second }
 		a := w.start(`{"intervals": [5, 60], "jitter": 0}`, quick)
 		w.until(time.Minute, "the first attempt", func() bool { return len(w.seen()) == 1 })
 		store.set(func(s *scriptedStore) { s.err = attempts.ErrAway })

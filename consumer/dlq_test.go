@@ -45,7 +45,6 @@ func failing(err error, at ...string) func(context.Context, call) error {
 // With the DLQ away for a minute the record stays held, whatever happens to the process meanwhile: no further call, one dead letter, order kept.
 func TestDLQAwayForAMinute(t *testing.T) {
 	const strat = `{"intervals": [1, 2], "jitter": 0}`
-	quick := func(s *setup) { s.client.SessionTimeout = 6 * time.Second }
 	for _, kind := range []dlq.Kind{dlq.Permanent, dlq.PanicKind, dlq.Exhausted} {
 		for meanwhile, do := range map[string]func(w *world, i *instance){
 			"nothing":   func(*world, *instance) {},
