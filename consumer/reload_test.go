@@ -20,9 +20,22 @@ import (
 // swapped is a strategy that changes while it is in force, as a watched file's does.
 type swapped struct {
 	atomic.Pointer[strategy.Strategy]
+	listener atomic.Pointer[func(strategy.Reload)]
 }
 
 func (s *swapped) Current() *strategy.Strategy { return s.Load() }
+
+func (s *swapped) OnReload(f func(strategy.Reload)) (stop func()) {
+	s.listener.Store(&f)
+	return func() {}
+}
+
+// edit puts another strategy in force, and says so.
+func (s *swapped) edit(text string) {
+	now := strategy.MustParse(text)
+	was := s.Swap(now)
+	(*s.listener.Load())(strategy.Reload{Path: "strategy.json", Old: was, New: now})
+}
 
 func TestWaitThatRunsKeepsItsRetryAtOverAReload(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
@@ -32,7 +45,7 @@ func TestWaitThatRunsKeepsItsRetryAtOverAReload(t *testing.T) {
 		s.Store(strategy.MustParse(`{"intervals": [60, 60, 60], "jitter": 0}`))
 		w.start(`[1]`, func(x *setup) { x.config.Strategy = &s })
 		w.until(time.Minute, "the first failure", func() bool { return len(w.failed()) == 1 })
-		s.Store(strategy.MustParse(`{"intervals": [1, 5], "jitter": 0}`))
+		s.edit(`{"intervals": [1, 5], "jitter": 0}`)
 		w.until(2*time.Minute, "the dead letter", func() bool { return len(w.dlq.written()) == 1 })
 		calls := w.of(0, 0)
 		if len(calls) != 3 {
@@ -45,6 +58,58 @@ func TestWaitThatRunsKeepsItsRetryAtOverAReload(t *testing.T) {
 			t.Errorf("the next wait is %v, not the new strategy's", d)
 		}
 	})
+}
+
+// What waited for a person, or for the budget, only because the strategy said so does not wait any more; and is not called for it.
+func TestEditSetsFreeWhatItDoesNotHold(t *testing.T) {
+	for name, c := range map[string]struct{ before, after, waits string }{
+		"onPermanent": {`{"intervals": [60], "onPermanent": "hold"}`, `{"intervals": [60]}`, "person"},
+		"dlqBudget":   {`{"intervals": [60], "dlqBudget": 0}`, `{"intervals": [60], "dlqBudget": 1}`, "budget"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.topic(2, 3)
+				w.handler = func(_ context.Context, c call) error {
+					switch c.Partition {
+					case 0:
+						if c.Offset == 1 {
+							return errBad
+						}
+					case 1:
+						return errDown // waits for its retryAt, which no edit moves
+					}
+					return nil
+				}
+				var s swapped
+				s.Store(strategy.MustParse(c.before))
+				i := w.start(`[1]`, func(x *setup) { x.config.Strategy = &s })
+				waits := func() bool {
+					for _, h := range i.c.Status().Held {
+						if h.Partition == 0 && h.WaitsFor == c.waits {
+							return true
+						}
+					}
+					return false
+				}
+				w.until(3*time.Minute, "it waits", waits)
+				w.pass(10 * time.Second)
+				if !waits() || len(w.letters()) > 0 {
+					t.Fatalf("dead letters %q\n%s", w.letters(), w.picture())
+				}
+				s.edit(c.after)
+				w.until(time.Second, "the dead letter", func() bool { return len(w.letters()) == 1 && w.letters()[0] == "0@1 permanent" })
+				if n := len(w.of(0, 1)); n != 1 {
+					t.Errorf("called %d times", n)
+				}
+				if n := i.count(observe.Reloaded); n != 1 {
+					t.Errorf("told %d times", n)
+				}
+				if got, want := i.c.Status().Strategy, s.Current().String(); got != want {
+					t.Errorf("the status says %q, not %q", got, want)
+				}
+			})
+		})
+	}
 }
 
 func TestEditOfTheFileIsTakenUpWhileTheConsumerRuns(t *testing.T) {

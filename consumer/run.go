@@ -41,7 +41,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	go c.readLogs()
 	c.alarm = time.AfterFunc(time.Hour, c.ring)
 	defer c.alarm.Stop()
-	if w, ok := c.cfg.Strategy.(*strategy.Watcher); ok {
+	if w, ok := c.cfg.Strategy.(reloader); ok {
 		defer w.OnReload(c.reloaded)()
 	}
 
@@ -97,7 +97,12 @@ func (c *Consumer) warn() {
 	}
 }
 
-// reloaded tells what became of an edit of the strategy file.
+// reloader is a strategy that changes while it is in force, and says so: a *strategy.Watcher.
+type reloader interface {
+	OnReload(f func(strategy.Reload)) (stop func())
+}
+
+// reloaded tells what became of an edit of the strategy file, and sets free what the new one does not hold.
 func (c *Consumer) reloaded(r strategy.Reload) {
 	if r.Err != nil {
 		c.tell(observe.Event{Kind: observe.ReloadRefused, Err: r.Err, Text: r.Path})
@@ -108,6 +113,7 @@ func (c *Consumer) reloaded(r strategy.Reload) {
 		text += "; read at start only, so a restart is needed for: " + strings.Join(r.NeedsRestart, ", ")
 	}
 	c.tell(observe.Event{Kind: observe.Reloaded, Text: text})
+	c.decide(c.desk.Reloaded)
 }
 
 // shutDown finishes what is in hand, and closes everything that Run has opened, within bounds.
