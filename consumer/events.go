@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"sync"
+	"time"
 
 	"github.com/breakwater-go/breakwater/observe"
 )
@@ -63,7 +64,7 @@ func (e *events) run() {
 	}
 }
 
-// close tells what is left, and waits for it.
+// close tells what is left, and waits for it, though not for ever: an observer may hang.
 func (e *events) close() {
 	e.mu.Lock()
 	e.closed = true
@@ -72,5 +73,10 @@ func (e *events) close() {
 	case e.more <- struct{}{}:
 	default:
 	}
-	<-e.ended
+	deadline := time.NewTimer(closeTimeout)
+	defer deadline.Stop()
+	select {
+	case <-e.ended:
+	case <-deadline.C:
+	}
 }

@@ -69,6 +69,7 @@ func (c call) String() string {
 
 var (
 	errDown = errors.New("connection refused")
+	errHang = errors.New("hangs")
 	errBad  = failure.Permanent(errors.New("bad JSON"))
 )
 
