@@ -22,10 +22,16 @@ func TestMemoryStaysWithinTheBudgetInALongPause(t *testing.T) {
 		for p := range int32(4) {
 			w.produce(p, 5000)
 		}
-		most := int64(0)
-		for range 50 {
+		most, fetched := int64(0), 0
+		for n := range 50 {
 			w.pass(10 * time.Second)
 			most = max(most, i.c.Status().Bytes)
+			if n == 0 {
+				fetched = i.client.Fetched()
+			}
+		}
+		if again := i.client.Fetched() - fetched; again > 0 {
+			t.Errorf("%d records fetched while nothing happened", again)
 		}
 		if most > budget {
 			t.Errorf("%d bytes in memory, over the budget of %d", most, budget)
@@ -53,10 +59,10 @@ func TestSlowHandlerIsHeldBackByItsShareAndTheOthersFlow(t *testing.T) {
 		w.until(5*time.Minute, "the quick partition", func() bool {
 			s := i.c.Status()
 			most = max(most, s.Bytes)
-			return len(w.of(1, 3999)) == 1
+			return w.committed(1) == 4000
 		})
-		for range 1500 {
-			w.pass(100 * time.Millisecond)
+		for range 3000 {
+			w.pass(10 * time.Millisecond)
 			s := i.c.Status()
 			most = max(most, s.Bytes)
 			if now := i.client.Paused(topic, 0); now != was {
@@ -70,15 +76,72 @@ func TestSlowHandlerIsHeldBackByItsShareAndTheOthersFlow(t *testing.T) {
 		if pauses == 0 {
 			t.Error("the slow partition was never held back")
 		}
-		// 4000 records of some 264 bytes are eight shares; between full and half full there is one pause for each half.
-		if pauses > 2*20 {
-			t.Errorf("%d changes: no hysteresis", pauses)
+		// A share holds some 420 records of 50 ms: between full and half full lie ten seconds.
+		if pauses > 10 {
+			t.Errorf("%d changes in half a minute: no hysteresis", pauses)
 		}
 		if fetched := i.client.Fetched(); fetched > 2*8000 {
 			t.Errorf("%d records fetched for 8000", fetched)
 		}
-		w.until(5*time.Minute, "the slow one", func() bool { return len(w.of(0, 3999)) == 1 })
+		w.until(5*time.Minute, "the slow one", func() bool { return w.committed(0) == 4000 })
 		inOrder(t, w)
+	})
+}
+
+// librdkafka#5343: each wait costs the prefetch once per partition, and no more, however often the breaker opens.
+func TestFlappingBreakerFetchesLittleAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		const flaps, prefetch = 100, 200
+		w.topic(2, 5000)
+		failed := map[int64]bool{}
+		w.handler = func(_ context.Context, c call) error {
+			if c.Partition == 0 && c.Offset%10 == 0 && c.Offset < 10*flaps && !failed[c.Offset] {
+				failed[c.Offset] = true
+				return errDown
+			}
+			return nil
+		}
+		i := w.start(`{"intervals": [1, 1, 1], "jitter": 0}`, func(s *setup) { s.client.Prefetch = prefetch; s.config.BufferBytes = 256 << 10 })
+		w.until(10*time.Minute, "everything", func() bool { return w.committed(0) == 5000 && w.committed(1) == 5000 })
+		if n := i.count(observe.Tripped); n < flaps/2 {
+			t.Errorf("tripped %d times", n)
+		}
+		if again, most := i.client.Fetched()-10000, prefetch*flaps; again > most {
+			t.Errorf("%d records fetched again, more than %d", again, most)
+		}
+	})
+}
+
+// A handler that hangs has its share and no more, whatever the lag, and the others have theirs.
+func TestHandlerThatHangsFillsItsShareAndNoMore(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(4, 3000)
+		w.handler = func(_ context.Context, c call) error {
+			if c.Partition == 0 {
+				<-w.over
+			}
+			return nil
+		}
+		const budget = 128 << 10
+		i := w.start(`[1]`, func(s *setup) {
+			s.config.BufferBytes = budget
+			s.config.HandlerTimeout = time.Hour
+			s.config.DrainTimeout = time.Second
+		})
+		w.until(time.Minute, "the others", func() bool { return w.committed(1) == 3000 && w.committed(2) == 3000 && w.committed(3) == 3000 })
+		w.pass(10 * time.Second)
+		fetched := i.client.Fetched()
+		w.pass(3 * time.Minute)
+		s := i.c.Status()
+		if s.Bytes > budget/4+budget/8 || s.Bytes < budget/8 {
+			t.Errorf("%d bytes in memory, of a share of %d", s.Bytes, budget/4)
+		}
+		if r := i.reasons(0); r != "backpressure" || !i.client.Paused(topic, 0) {
+			t.Errorf("paused by %q", r)
+		}
+		if again := i.client.Fetched() - fetched; again > 0 {
+			t.Errorf("%d records fetched while nothing moves", again)
+		}
 	})
 }
 
