@@ -28,6 +28,7 @@ func BenchmarkHappyPath(b *testing.B) {
 		b.ResetTimer()
 		for range b.N {
 			m := c.Poll(0).(*kafka.Message)
+			c.called[m.TopicPartition.Partition].Add(1)
 			c.handled.Add(int64(min(1, len(m.Value))))
 		}
 	})
@@ -62,7 +63,8 @@ func run(t testing.TB, partitions int) (flow func(records int64), end func()) {
 	client := newFirehose(partitions)
 	cfg := Config{
 		Kafka: &kafka.ConfigMap{"group.id": "bench"}, Topics: []string{"orders"}, Strategy: strategy.MustParse(`[1]`),
-		Handler: func(context.Context, *kafka.Message) error {
+		Handler: func(_ context.Context, m *kafka.Message) error {
+			client.called[m.TopicPartition.Partition].Add(1)
 			if client.handled.Add(1) == client.goal.Load() {
 				client.reached <- struct{}{}
 			}
@@ -97,11 +99,12 @@ type firehose struct {
 	delivered int64
 
 	goal, handled atomic.Int64
+	called        []atomic.Int64 // by partition: the calls that have begun
 	reached       chan struct{}
 }
 
 func newFirehose(partitions int) *firehose {
-	f := &firehose{messages: make([]kafka.Message, ring), reached: make(chan struct{}, 1)}
+	f := &firehose{messages: make([]kafka.Message, ring), reached: make(chan struct{}, 1), called: make([]atomic.Int64, partitions)}
 	topic := "orders"
 	for p := range partitions {
 		f.parts = append(f.parts, kafka.TopicPartition{Topic: &topic, Partition: int32(p)})
@@ -124,14 +127,15 @@ func (f *firehose) Poll(timeoutMs int) kafka.Event {
 		_ = cb(nil, kafka.AssignedPartitions{Partitions: f.parts})
 		return nil
 	}
-	// A record is free again once it was handled, as many others may be on their way as there are.
-	if f.delivered >= f.goal.Load() || f.delivered-f.handled.Load() > ring/2 {
+	m := &f.messages[f.delivered%ring]
+	// A record is free again once its lane has begun a later one.
+	last := &m.TopicPartition
+	if f.delivered >= f.goal.Load() || f.delivered >= ring && f.called[last.Partition].Load() <= int64(last.Offset)+1 {
 		if timeoutMs > 0 {
 			time.Sleep(100 * time.Microsecond)
 		}
 		return nil
 	}
-	m := &f.messages[f.delivered%ring]
 	m.TopicPartition.Offset = kafka.Offset(f.delivered / int64(len(f.parts)))
 	if ring%len(f.parts) != 0 { // the last lap ended in the middle of the partitions
 		m.TopicPartition.Partition = int32(f.delivered % int64(len(f.parts)))
