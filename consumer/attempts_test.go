@@ -184,6 +184,8 @@ func TestStoreMayFail(t *testing.T) {
 		{name: "the answers are lost", start: func(s *scriptedStore) { away(s); s.replyLost = true }, told: map[observe.Kind]int{observe.StoreAway: 1}},
 		{name: "another type under the key", start: func(s *scriptedStore) { s.err = attempts.ErrWrongType },
 			told: map[observe.Kind]int{observe.StoreAway: 0, observe.Warning: 3}}, // one for the claim, one for each partition
+		{name: "away, then another type under the key", start: away, then: func(s *scriptedStore) { s.err = attempts.ErrWrongType },
+			told: map[observe.Kind]int{observe.StoreAway: 1, observe.StoreBack: 1, observe.Warning: 3}}, // it is there, and that is an answer
 		{name: "garbage under the key", start: func(s *scriptedStore) { s.err, s.replyLost = attempts.ErrGarbage, true },
 			told: map[observe.Kind]int{observe.StoreAway: 0, observe.Warning: 3}},
 	} {

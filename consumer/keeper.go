@@ -252,8 +252,13 @@ func (k *keeper) release(lanes []*lane, warn bool) (done chan struct{}) {
 func (k *keeper) noted(p partition, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	unusable := errors.Is(err, attempts.ErrWrongType) || errors.Is(err, attempts.ErrGarbage)
+	if (err == nil || unusable) && !k.away.IsZero() {
+		k.c.tell(observe.Event{Kind: observe.StoreBack, For: time.Since(k.away)})
+		k.away = time.Time{}
+	}
 	switch {
-	case errors.Is(err, attempts.ErrWrongType) || errors.Is(err, attempts.ErrGarbage):
+	case unusable:
 		if !k.sick[p] {
 			k.sick[p] = true
 			k.c.tell(observe.Event{Kind: observe.Warning, Topic: p.Topic, Partition: p.Partition, Offset: -1, Err: err,
@@ -264,9 +269,6 @@ func (k *keeper) noted(p partition, err error) {
 			k.away = time.Now()
 			k.c.tell(observe.Event{Kind: observe.StoreAway, Err: err})
 		}
-	case !k.away.IsZero():
-		k.c.tell(observe.Event{Kind: observe.StoreBack, For: time.Since(k.away)})
-		k.away = time.Time{}
 	default:
 		delete(k.sick, p)
 	}
