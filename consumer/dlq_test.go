@@ -128,7 +128,6 @@ func TestDLQSilentForAMinute(t *testing.T) {
 
 // A restart while the DLQ says nothing does not call a permanent record again either.
 func TestRestartWhileTheDLQIsSilentDoesNotCallAPermanentRecordAgain(t *testing.T) {
-	t.Skip("the verdict is stored when a write has failed, and a write that is not answered has not failed yet")
 	virtual(t, func(t *testing.T, w *world) {
 		w.topic(1, 6)
 		w.handler = failing(errBad, "0@3")

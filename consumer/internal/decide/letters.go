@@ -75,7 +75,9 @@ func (d *Desk) send(now time.Time, p *Part, kind dlq.Kind, why string) {
 		FirstFailed: s.firstFailed, FailedAt: now, Episode: s.episode,
 		blocks: kind != dlq.Permanent && kind != dlq.PanicKind,
 		flying: true,
+		sentAt: now,
 	}
+	d.at(now.Add(patience))
 	if l.Episode == "" {
 		l.Episode = p.scope.Breaker.Episode()
 	}
@@ -119,15 +121,25 @@ func (d *Desk) LetterFailed(now time.Time, p *Part, l *Letter, err error) {
 		e.Offset, e.Attempt, e.Episode, e.Err = l.Record.Offset, l.Attempts, l.Episode, err
 		d.tell(now, e)
 	}
-	if l.Err == nil {
-		p.keeps(l.Record.Offset)
-		d.do(Effect{Do: Save, Part: p, Record: l.Record.id(), Entry: l.entry()})
-	}
+	d.remember(p, l)
 	l.Err, l.flying = err, false
 	l.failures++
 	l.retryAt = now.Add(min(time.Second<<min(l.failures-1, 10), longestResend))
 	d.at(l.retryAt)
 	d.calm(p)
+}
+
+// patience is how long a write may be unanswered before its verdict goes to the store as if it had failed.
+const patience = time.Second
+
+// remember puts a letter's verdict into the store, once.
+func (d *Desk) remember(p *Part, l *Letter) {
+	if l.saved {
+		return
+	}
+	l.saved = true
+	p.keeps(l.Record.Offset)
+	d.do(Effect{Do: Save, Part: p, Record: l.Record.id(), Entry: l.entry()})
 }
 
 // entry is the letter's verdict, as the store keeps it while the DLQ is away.
@@ -152,11 +164,15 @@ func (d *Desk) lettersFail() bool {
 	return false
 }
 
-// resend writes the letters again that failed a while ago.
+// resend writes the letters again that failed a while ago, and remembers those that nobody answers.
 func (d *Desk) resend(now time.Time, p *Part) {
 	for _, l := range p.letters {
 		switch {
-		case l.written || l.flying:
+		case l.written || l.flying && l.saved:
+		case l.flying && now.Before(l.sentAt.Add(patience)):
+			d.at(l.sentAt.Add(patience))
+		case l.flying:
+			d.remember(p, l)
 		case now.Before(l.retryAt):
 			d.at(l.retryAt)
 		case !p.leaving:

@@ -130,6 +130,8 @@ type Letter struct {
 
 	blocks   bool // the lane waits for it
 	flying   bool
+	saved    bool // its verdict is in the store
+	sentAt   time.Time
 	written  bool
 	failures int
 	retryAt  time.Time

@@ -187,7 +187,7 @@ func (d *Desk) begin(now time.Time, p *Part, probe bool) {
 	} else {
 		p.call.Stamp = p.scope.Breaker.Stamp()
 	}
-	if !d.guard {
+	if !d.guard && p.story.deaths == 0 {
 		p.phase = Calling
 		d.do(Effect{Do: Wake, Part: p})
 		return
