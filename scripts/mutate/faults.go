@@ -24,6 +24,9 @@ var (
 	ofExplore = []tests{{"consumer/internal/explore", "TestEverySchedule"}}
 )
 
+// ofConsumer are tests of the whole consumer in virtual time.
+func ofConsumer(run string) []tests { return []tests{{"consumer", run}} }
+
 // The first four are rules that look simpler than ours. Each holds up somebody for ever, or again and again, and the search through every schedule
 // says whom.
 var faults = []fault{
@@ -109,7 +112,7 @@ var faults = []fault{
 		"	for i := len(p.letters) - 1; i >= 0; i-- {\n		if p.letters[i].written {\n			p.letters = p.letters[i+1:]\n			break\n		}\n	}\n"}}, ofDecide},
 	{"a lane does not wait for the letter of an exhausted record", []edit{{decideDir + "letters.go", "blocks: kind != dlq.Permanent && kind != dlq.PanicKind,", ""}}, ofDecide},
 	{"any number of letters on their way", []edit{{decideDir + "part.go", "	if len(p.letters) >= bound {\n		return true\n	}\n", ""}}, ofDecide},
-	{"a verdict is not kept while the DLQ is away", []edit{{decideDir + "letters.go", "	if l.Err == nil {\n		p.keeps", "	if false {\n		p.keeps"}}, ofDecide},
+	{"a verdict is not kept while the DLQ is away", []edit{{decideDir + "letters.go", "	if l.saved {\n", "	if l.saved || true {\n"}}, ofDecide},
 	{"a letter that failed is not written again", []edit{{decideDir + "letters.go", "	l.retryAt = now.Add(min(time.Second<<min(l.failures-1, 10), longestResend))\n	d.at(l.retryAt)\n", "	l.retryAt = now.Add(min(time.Second<<min(l.failures-1, 10), longestResend))\n"}}, ofDecide},
 	{"n calls for n intervals", []edit{{decideDir + "verdict.go", "st.Wait(s.attempts)", "st.Wait(s.attempts + 1)"}}, ofDecide},
 	{"one call too many", []edit{{decideDir + "verdict.go", "st.Wait(s.attempts)", "st.Wait(s.attempts - 1)"}}, ofDecide},
@@ -150,10 +153,10 @@ var faults = []fault{
 
 	// decide: the crash guard.
 	{"two calls at a time under the guard", []edit{{decideDir + "permit.go", "if p.phase == Noting || p.phase == Calling || p.phase == Clearing {", "if false {"}}, ofDecide},
-	{"a call without a note under the guard", []edit{{decideDir + "permit.go", "	if !d.guard {\n		p.phase = Calling\n", "	if true {\n		p.phase = Calling\n"}}, ofDecide},
+	{"a call without a note under the guard", []edit{{decideDir + "permit.go", "	if !d.guard && p.story.deaths == 0 {\n", "	if true {\n"}}, ofDecide},
 	{"the guard never ends", []edit{{decideDir + "assign.go", "	d.guard = false\n", ""}}, ofDecide},
 	{"deaths have no limit", []edit{{decideDir + "assign.go", "e.Noted && e.Deaths >= d.crashLimit", "false"}}, ofDecide},
-	{"a call that we cut short is a death", []edit{{decideDir + "permit.go", "		d.do(Effect{Do: Unnote, Part: p, Record: p.head.id()})\n", ""}}, ofDecide},
+	{"a call that we cut short is a death", []edit{{decideDir + "permit.go", "	d.do(e)\n}\n\n// unbegin", "	_ = e\n}\n\n// unbegin"}}, ofDecide},
 
 	// decide: the operator and the pauses.
 	{"closing lifts an operator's pause", []edit{{decideDir + "verdict.go", "		p.scope.next, p.scope.prefer = time.Time{}, nil\n", "		p.scope.next, p.scope.prefer = time.Time{}, nil\n		for _, q := range d.parts {\n			q.operator = false\n		}\n"}}, ofDecide},
@@ -162,4 +165,40 @@ var faults = []fault{
 	{"a skip costs budget", []edit{{decideDir + "letters.go", "	if kind != dlq.Skipped {\n		d.spent++\n	}\n", "	d.spent++\n"}}, ofDecide},
 	{"a skip needs budget after a restart", []edit{{decideDir + "letters.go", "	case s.verdict == dlq.Skipped:\n		d.send(now, p, s.verdict, \"\")\n", ""}}, ofDecide},
 	{"the client is resumed while a held record is called", []edit{{decideDir + "part.go", "return p.phase != Empty && (p.story.attempts", "return p.phase == Waiting && (p.story.attempts"}}, ofDecide},
+
+	// consumer: the loop around the deciders, in virtual time.
+	{"consumer: the reason to pause is forgotten when a partition comes again", []edit{{"consumer/rebalance.go", "			delete(c.lanes, l.id())\n", "			delete(c.lanes, l.id())\n			delete(c.told, l.id())\n"}},
+		ofConsumer("TestPartitionThatReturnsIsNotLeftPausedByItsPast|TestOperatorsPauseOutlives")},
+	{"consumer: an operator's pause is forgotten when a partition comes again", []edit{{"consumer/rebalance.go", "		if c.wish(p) {\n", "		if false {\n"}},
+		ofConsumer("TestOperatorsPauseOutlives|TestPauseOfAllHolds")},
+	{"consumer: a pause that the client lost is not repeated", []edit{{"consumer/pause.go", "			l.leaked = false\n			c.told[p] = false\n", "			l.leaked = false\n"}},
+		ofConsumer("TestRecordFromAPausedPartition")},
+	{"consumer: what is read is stored", []edit{{"consumer/poll.go", "	done := l.part.Storable()\n", "	done := l.expected\n"}},
+		ofConsumer("TestOffsetIsStoredOnlyWhen")},
+	{"consumer: a revoke drops the record in hand", []edit{{"consumer/rebalance.go", "	if !lost {\n		c.drain", "	if false {\n		c.drain"}},
+		ofConsumer("TestRevokeWaitsForTheRecordInHand")},
+	{"consumer: a revoke stores and does not commit", []edit{{"consumer/rebalance.go", "	committed := c.commitNow(time.Until(deadline))\n", "	var committed chan struct{}\n"}},
+		ofConsumer("TestRevokeWaitsForTheRecordInHand")},
+	{"consumer: a partition is called before its start is committed", []edit{{"consumer/start.go", "		if !s.mine {\n			c.desk.Begun(now, l.part)\n			return\n		}\n", "		c.desk.Begun(now, l.part)\n		if !s.mine {\n			return\n		}\n"}},
+		ofConsumer("TestNothingIsCalledBeforeTheStart")},
+	{"consumer: no answer is taken for none committed", []edit{{"consumer/start.go", "	if err != nil {\n		return nil\n	}\n	low", "	if err != nil {\n		committed = plain(parts)\n	}\n	low"}},
+		ofConsumer("TestALookUpWithoutAnAnswer")},
+	{"consumer: the poll goroutine commits", []edit{{"consumer/committer.go", "	select {\n	case k.asked <- done:\n		return done\n	default:\n		return nil\n	}\n", "	k.commit()\n	close(done)\n	return done\n"}},
+		ofConsumer("TestCommitThatHangs")},
+	{"consumer: a silent partition is not revived", []edit{{"consumer/watchdog.go", ">= quietLimit<<min(l.revivals, maxDistance) {", "< 0 {"}},
+		ofConsumer("TestWatchdogRevives")},
+	{"consumer: a gap is jumped over in silence", []edit{{"consumer/gap.go", "	case low > l.expected:\n		c.gap(l, l.expected, low)\n", "	case low > l.expected:\n"}},
+		ofConsumer("TestGapThatRetention")},
+	{"consumer: our own cancel is a failure", []edit{{"consumer/lane.go", "	if l.ours.Load() {\n		return decide.Outcome", "	if false {\n		return decide.Outcome"}},
+		ofConsumer("TestOurOwnCancel|TestCallThatAShutdownCutsShort")},
+	{"consumer: nobody rings when time alone changes something", []edit{{"consumer/consumer.go", "	c.alarm.Reset(max(0, time.Until(at)))\n", ""}},
+		ofConsumer("TestOutageOfOnePartition")},
+	{"consumer: a handler that outlives its time is not noticed", []edit{{"consumer/lane.go", "				l.c.desk.Outlived(now, l.part, l.outlived())\n", ""}},
+		ofConsumer("TestHandlerThatOutlivesItsTime")},
+	{"consumer: what the store did not take is forgotten", []edit{{"consumer/keeper.go", "		k.keep(l.id(), r, unsaved{e, at}, err)\n", "		k.keep(l.id(), r, unsaved{e, at}, nil)\n"}},
+		ofConsumer("TestWhatTheStoreDidNotTake")},
+	{"consumer: intake without a bound", []edit{{"consumer/pause.go", "want := l.full ||", "want :="}},
+		ofConsumer("TestMemoryStaysWithinTheBudget|TestSlowHandlerIsHeldBack")},
+	{"consumer: a shutdown drops the record in hand", []edit{{"consumer/run.go", "	if c.fatal == nil {\n		c.drain", "	if false {\n		c.drain"}},
+		ofConsumer("TestShutdownFinishesTheRecordInHand")},
 }

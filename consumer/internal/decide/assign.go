@@ -50,7 +50,7 @@ func (d *Desk) Claimed(now time.Time, p *Part, l *attempts.Loaded) {
 			p.known[r] = found{Entry: e, retryAt: now.Add(e.Wait)}
 			p.keeps(r.Offset)
 		}
-		if p.phase != Empty {
+		if p.phase != Empty && p.phase != Clearing {
 			d.recall(p)
 		}
 		if l.ForeignMark {

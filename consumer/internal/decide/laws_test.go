@@ -524,6 +524,25 @@ func TestLaw12_AStoreThatComesBackLate(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
+	t.Run("while a calm lane calls the record", func(t *testing.T) {
+		s := play(t, simple("[1, 2, 4]", `"breaker": {"consecutiveFailures": 9}`), 1)
+		stamp := s.parts[0].Stamp()
+		s.claimed(0, claim) // the lane is in its call, and the desk does not know of it yet
+		s.d.Adopt(s.parts[0], at(10), s.now, stamp)
+		s.fail(0)
+		if e := s.lastSave(); e.Attempts != 3 || e.Wait != 4*sec {
+			t.Errorf("%+v", e)
+		}
+	})
+	t.Run("when the record is done and its note is being taken back", func(t *testing.T) {
+		s := guarded(t, simple("[1, 2]", ""), attempts.Loaded{})
+		s.offer(0)
+		s.slowStore = true
+		s.succeed(0)
+		s.phases(Clearing)
+		s.claimed(0, stored(10, attempts.Entry{Attempts: 1, Deaths: 1, Noted: true}))
+		s.reasons(0, 0)
+	})
 	t.Run("with the answer to a write", func(t *testing.T) {
 		s := play(t, simple("[1, 2]", ""), 1)
 		s.slowStore = true

@@ -29,6 +29,9 @@ func (d *Desk) Offer(now time.Time, p *Part, r Record) {
 func (d *Desk) Adopt(p *Part, r Record, began time.Time, s breaker.Stamp) {
 	p.head, p.phase, p.story = r, Calling, story{}
 	p.call = Call{Attempt: 1, Stamp: s, Began: began}
+	if len(p.known) > 0 {
+		d.recall(p) // the store came back while the lane called
+	}
 }
 
 // callable: nothing but the breaker, the guard and a wait keeps the head from being called.

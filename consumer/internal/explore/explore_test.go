@@ -106,7 +106,7 @@ var adversaries = []adversary{
 	{"a revoke", func(p *plan) { p.revokes = 1 }},
 	{"a loss", func(p *plan) { p.losses = 1 }},
 	{"a crash", func(p *plan) { p.crashes = 1 }},
-	{"a crash before the commit", func(p *plan) { p.crashes, p.slowCommit = 1, true }},
+	{"a crash before the commit", func(p *plan) { p.crashes, p.slowCommit, p.outages = 1, true, 0 }},
 	{"an operator's pause", func(p *plan) { p.pauses = 1 }},
 	{"an operator's retry", func(p *plan) { p.retries = 1 }},
 	{"an operator's retry of all", func(p *plan) { p.retryAlls = 1 }},
@@ -116,7 +116,7 @@ var adversaries = []adversary{
 	{"a slow DLQ that fails", func(p *plan) { p.dlqFaults, p.slowDLQ = 1, true }},
 }
 
-// combine is each of these modes with each of these bad records with each of these adversaries, and an outage.
+// combine is each of these modes with each of these bad records with each of these adversaries, and, save for one, an outage.
 func combine(partitions, records int, ms []mode, bs []bad, as ...adversary) (all []*plan) {
 	for _, m := range ms {
 		for _, b := range bs {
@@ -125,7 +125,7 @@ func combine(partitions, records int, ms []mode, bs []bad, as ...adversary) (all
 			}
 			for _, a := range as {
 				p := &plan{
-					name:       fmt.Sprintf("%dx%d at %v %s, %s, an outage, %s", partitions, records, m.rules.waits, m.name, b.name, a.name),
+					name:       fmt.Sprintf("%dx%d at %v %s, %s, %s", partitions, records, m.rules.waits, m.name, b.name, a.name),
 					partitions: partitions, records: records, strategies: []rules{m.rules},
 					poison: b.poison, permanent: b.permanent, outages: 1,
 				}
@@ -163,6 +163,10 @@ func special() []*plan {
 		one("a hang and two losses", dlq, func(p *plan) { p.records, p.hangs, p.losses = 1, 1, 2 }),
 		one("a hang, a loss and a crash", dlq, func(p *plan) { p.records, p.hangs, p.losses, p.crashes = 1, 1, 1, 1 }),
 		one("two crashes, poison", dlq, func(p *plan) { p.records, p.crashes, p.poison = 1, 2, []place{{0, 0}} }),
+		one("a crash, a store that fails twice, poison", dlq, func(p *plan) {
+			p.records, p.crashes, p.storeFaults, p.slowStore, p.poison = 1, 1, 2, true, []place{{0, 0}}
+		}),
+		one("a crash, a store that fails, a loss", dlq, func(p *plan) { p.records, p.crashes, p.storeFaults, p.slowStore, p.losses = 1, 1, 1, true, 1 }),
 		one("two letters on their way", dlq, func(p *plan) { p.records, p.slowDLQ, p.permanent = 3, true, []place{{0, 0}, {0, 1}} }),
 		one("everything at once", dlq, func(p *plan) {
 			p.records, p.poison = 1, []place{{0, 0}}
@@ -173,13 +177,14 @@ func special() []*plan {
 }
 
 func everything() (all []*plan) {
-	few := []adversary{adversaries[0], adversaries[1], adversaries[3], adversaries[4], adversaries[7]}
+	few := []adversary{adversaries[0], adversaries[1], adversaries[4], adversaries[7]}
 	all = append(all, special()...)
 	all = append(all, combine(2, 2, modes(1), bads, adversaries...)...)
 	all = append(all, combine(2, 2, modes(1, 3), bads, few...)...)
 	all = append(all, combine(2, 3, modes(1), bads, adversaries[0])...)
 	all = append(all, combine(3, 1, modes(1), bads, few...)...)
-	all = append(all, combine(3, 2, modes(1), bads, adversaries[0])...)
+	all = append(all, combine(3, 2, modes(1)[:1], bads[1:2], adversaries[0])...)
+	all = append(all, combine(3, 2, modes(1)[1:2], bads[3:], adversaries[0])...)
 	return all
 }
 

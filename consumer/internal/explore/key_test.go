@@ -36,7 +36,7 @@ var irrelevant = map[string]bool{
 	"attempts.Entry.FirstFailed": true, "attempts.Entry.FirstError": true, "attempts.Entry.LastError": true, "attempts.Entry.Class": true,
 	"attempts.Entry.Stack":  true,
 	"breaker.Breaker.ratio": true, "breaker.Breaker.episode": true, "breaker.Breaker.opened": true, "breaker.Breaker.shut": true, "breaker.Breaker.stamp": true,
-	"explore.world.now": true, "explore.world.plan": true, "explore.world.broken": true,
+	"explore.lane.w": true, "explore.world.now": true, "explore.world.plan": true, "explore.world.broken": true,
 }
 
 // counted fields are attempts, which matter up to one beyond the strategy's end; ranked ones are compared with each other and nothing else.
@@ -111,7 +111,7 @@ var writers sync.Map // string to writer
 
 func writerOf(t reflect.Type, field string) writer {
 	id := field
-	if !counted[field] && !ranked[field] {
+	if !counted[field] && !ranked[field] && field != "decide.Letter.sentAt" {
 		id = t.String() + "@" + t.PkgPath()
 	}
 	if w, ok := writers.Load(id); ok {
@@ -130,6 +130,8 @@ func makeWriter(t reflect.Type, field string) writer {
 		}
 	case ranked[field]:
 		return func(k *keyer, at unsafe.Pointer) { k.counters = append(k.counters, *(*uint64)(at)) }
+	case field == "decide.Letter.sentAt":
+		return func(k *keyer, at unsafe.Pointer) { k.time((*(*time.Time)(at)).Add(time.Second)) } // then it has waited long enough
 	case t == timeType:
 		return func(k *keyer, at unsafe.Pointer) { k.time(*(*time.Time)(at)) }
 	case t == reflect.TypeFor[breaker.Stamp]():

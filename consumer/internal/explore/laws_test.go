@@ -36,6 +36,7 @@ type record struct {
 	until     time.Time // not called before
 	failed    bool      // in this process
 	exhausted bool
+	noted     bool   // its call is noted in the store
 	verdict   string // it is not to be called
 	free      bool   // an operator wants it called all the same
 	skip      bool   // … or given up
@@ -117,7 +118,7 @@ func (v *laws) claimed(q int, l attempts.Loaded) {
 
 func (v *laws) learns(q int, p *decide.Part, offset int64, e attempts.Entry) {
 	l, r := v.w.lanes[q], &v.records[q][offset]
-	if p != l.part || e.Attempts <= r.attempts || r.sent || r.done {
+	if p != l.part || e.Attempts <= r.attempts || r.sent || r.done || r.noted && e.Noted && e.Attempts == r.attempts+1 {
 		return
 	}
 	r.attempts = e.Attempts
@@ -223,7 +224,7 @@ func (v *laws) begins(q int) {
 	r.free, r.verdict = false, ""
 	if v.guard {
 		for p, o := range v.w.lanes {
-			if o.call != nil && o.call != c && !o.call.outlived && !o.call.calm {
+			if o.call != nil && o.call != c && !o.call.outlived {
 				v.broken("guard", q, "a call while one of partition %d runs", p)
 			}
 		}
@@ -260,6 +261,7 @@ func (v *laws) changed(q int) {
 func (v *laws) ends(q int, kind decide.OutcomeKind) {
 	c := v.w.lanes[q].call
 	r, b := &v.records[q][c.offset], v.circuit(q)
+	r.noted = false
 	if kind == decide.Success {
 		r.done = true
 		v.spent = 0
@@ -305,7 +307,7 @@ func (v *laws) fails(q int, c *call, probe bool) {
 	r, b, x := &v.records[q][c.offset], v.circuit(q), v.rules()
 	suspect := r.failed && b.evidence
 	r.attempts++
-	r.failed = true
+	r.failed, r.noted = true, false
 	r.exhausted = r.attempts > len(x.waits)
 	wait := time.Duration(x.waits[min(r.attempts, len(x.waits))-1]) * time.Second
 	r.until = v.w.now.Add(wait)
@@ -355,7 +357,8 @@ func (v *laws) alone(q int) bool {
 // saves: an entry goes to the store.
 func (v *laws) saves(e decide.Effect) {
 	q, offset := int(e.Part.ID.Partition), e.Record.Offset
-	r := v.records[q][offset]
+	r := &v.records[q][offset]
+	r.noted = e.Entry.Noted && e.Part == v.w.lanes[q].part
 	switch {
 	case e.Part != v.w.lanes[q].part:
 		v.broken("law 10", q, "something of an older epoch is saved")
@@ -469,7 +472,7 @@ func (v *laws) check() {
 		} else {
 			state = view.Breaker.State
 		}
-		if want := map[bool]string{false: "closed", true: "open"}[b.open]; state != want && !(state == "half-open" && b.half) {
+		if want := map[bool]string{false: "closed", true: "open"}[b.open]; state != want && !(state == "half-open" && (b.half || b.open && v.noting(q))) {
 			v.broken("laws 9, 10, 18", q, "the breaker is %s, and by what has happened %s (half-open: %v)", state, want, b.half)
 		}
 		v.checkReasons(q)
@@ -477,6 +480,16 @@ func (v *laws) check() {
 	}
 	v.checkPunctual()
 	v.checkCalm()
+}
+
+// noting reports whether a probe is permitted, and being noted before it begins.
+func (v *laws) noting(q int) bool {
+	for p, l := range v.w.lanes {
+		if l.part != nil && v.circuit(p) == v.circuit(q) && l.part.Phase() == decide.Noting {
+			return true
+		}
+	}
+	return false
 }
 
 func (v *laws) checkReasons(q int) {
@@ -492,9 +505,9 @@ func (v *laws) checkReasons(q int) {
 	if v.dlqStops(q) {
 		want |= decide.ByDLQ
 	}
-	if l.holds && int(l.next) < len(v.records[q]) {
+	if l.holds && !v.records[q][l.next].done {
 		switch r, x := v.records[q][l.next], v.rules(); {
-		case r.verdict != "" && l.claiming == false && got&decide.ByDLQ != 0 && x.budget >= 0:
+		case r.verdict != "" && got&decide.ByDLQ != 0 && x.budget >= 0:
 			want |= decide.ByDLQ // it waits for the budget
 		case r.attempts > 0 || r.verdict != "":
 			want |= decide.ByHeld
@@ -587,7 +600,7 @@ func (w *world) blocked(q int) bool {
 	switch {
 	case w.is(w.plan.poison, q, l.next):
 		return r.exhausted && (x.holdExhausted || spent)
-	case w.is(w.plan.permanent, q, l.next):
+	case w.is(w.plan.permanent, q, l.next), w.is(w.plan.killer, q, l.next):
 		return r.verdict != "" && (x.holdPermanent || spent)
 	default:
 		return false

@@ -64,49 +64,57 @@ type search struct {
 // explore searches a plan; nil: all is well. full says whether every state was seen, within the limit.
 func explore(p *plan, limit int) (s *search, f *found, full bool) {
 	s = &search{plan: p, limit: limit, index: map[key]int32{}}
-	type open struct {
-		w *world
-		n int32
-	}
 	w := newWorld(p)
-	s.index[w.key()] = 0
-	s.nodes = append(s.nodes, node{parent: -1, key: w.key()})
-	todo := []open{{w, 0}}
-	for len(todo) > 0 {
-		o := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if o.w.broken != "" {
-			return s, s.shorten(s.story(o.n)), false
+	path := []stop{s.visit(w, w.key(), -1, action{})}
+	for len(path) > 0 {
+		o := &path[len(path)-1]
+		if len(o.todo) == 0 {
+			path = path[:len(path)-1]
+			continue
 		}
-		if o.w.finished() {
-			s.nodes[o.n].finished = true
+		a := o.todo[0]
+		o.todo = o.todo[1:]
+		next := o.w
+		if len(o.todo) > 0 {
+			next = o.w.clone()
 		}
-		as := o.w.actions()
-		for i, a := range as {
-			next := o.w
-			if i < len(as)-1 {
-				next = o.w.clone()
-			}
-			next.do(a)
-			k := next.key()
-			to, seen := s.index[k]
-			if !seen {
-				if len(s.nodes) >= limit {
-					return s, nil, false
-				}
-				to = int32(len(s.nodes))
-				s.index[k] = to
-				s.nodes = append(s.nodes, node{parent: o.n, by: a, key: k})
-				todo = append(todo, open{next, to})
-			} else if len(s.again) < 30 {
-				s.again = append(s.again, again{o.n, a, to})
-			}
-			if a.kind() {
-				s.nodes[o.n].edges = append(s.nodes[o.n].edges, edge{a, to})
-			}
+		if next.do(a); next.broken != "" {
+			return s, s.shorten(append(s.story(o.n), a)), false
+		}
+		k := next.key()
+		to, seen := s.index[k]
+		switch {
+		case seen && len(s.again) < 30:
+			s.again = append(s.again, again{o.n, a, to})
+		case seen:
+		case len(s.nodes) >= limit:
+			return s, nil, false
+		default:
+			to = int32(len(s.nodes))
+			from := o.n
+			path = append(path, s.visit(next, k, from, a))
+			o = &path[len(path)-2]
+		}
+		if a.kind() {
+			s.nodes[o.n].edges = append(s.nodes[o.n].edges, edge{a, to})
 		}
 	}
 	return s, s.stuck(), true
+}
+
+// stop is a state on the way that the search is going, with what is still to be tried there.
+type stop struct {
+	w    *world
+	n    int32
+	todo []action
+}
+
+// visit takes a new state in.
+func (s *search) visit(w *world, k key, from int32, by action) stop {
+	n := int32(len(s.nodes))
+	s.index[k] = n
+	s.nodes = append(s.nodes, node{parent: from, by: by, key: k, finished: w.finished()})
+	return stop{w, n, w.actions()}
 }
 
 // story is how a state came about.

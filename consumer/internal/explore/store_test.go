@@ -30,6 +30,9 @@ func (w *world) answerStore(l *lane, err error) {
 				l.entries[o.record.Offset] = e.before
 			}
 		}
+		if o.entry.Attempts > 0 {
+			w.save(l, o.record.Offset, o.entry)
+		}
 		w.desk.Unnoted(w.now, o.part, o.record)
 		w.desk.Unnoted(w.now, o.part, o.record)
 	case decide.Forget:

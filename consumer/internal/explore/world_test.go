@@ -109,6 +109,7 @@ type left struct {
 
 // lane is one partition, with what is kept of it elsewhere.
 type lane struct {
+	w        *world
 	part     *decide.Part // nil: not ours
 	next     int64        // the record that it holds or takes next
 	holds    bool         // the desk knows of the record
@@ -177,7 +178,7 @@ func newWorld(p *plan) *world {
 		p.pauses, p.retries, p.retryAlls, p.skips, p.edits, p.storeFaults, p.dlqFaults,
 	}}
 	for range p.partitions {
-		w.lanes = append(w.lanes, &lane{entries: map[int64]*entry{}})
+		w.lanes = append(w.lanes, &lane{w: w, entries: map[int64]*entry{}})
 	}
 	w.laws = newLaws(w)
 	w.boot()
@@ -198,7 +199,7 @@ func (w *world) boot() {
 
 func (w *world) assign(q int) {
 	l := w.lanes[q]
-	l.part = w.desk.Assign(attempts.Partition{Topic: "t", Partition: int32(q)}, q)
+	l.part = w.desk.Assign(attempts.Partition{Topic: "t", Partition: int32(q)}, l)
 	l.next, l.claiming = l.committed, true
 	w.laws.assigned(q)
 	w.desk.Begun(w.now, l.part)
@@ -477,6 +478,9 @@ func (w *world) adopt(l *lane) {
 	}
 }
 
+// Adopt is what the desk asks for when it has taken the calm away.
+func (l *lane) Adopt(time.Time) { l.w.adopt(l) }
+
 func (w *world) adoptCall(l *lane, c *call) {
 	l.holds = true
 	if l.part.Phase() == decide.Empty {
@@ -504,7 +508,7 @@ func (w *world) die() {
 		if l.part != nil {
 			w.laws.dropped(q)
 		}
-		w.lanes[q] = &lane{committed: l.committed, entries: l.entries, mark: l.mark}
+		w.lanes[q] = &lane{w: w, committed: l.committed, entries: l.entries, mark: l.mark}
 		if l.mark == ours {
 			w.lanes[q].mark = foreign
 		}
@@ -553,8 +557,11 @@ func (w *world) carryOut(e decide.Effect) {
 	switch e.Do {
 	case decide.Save, decide.Unnote, decide.Forget:
 		l := w.lanes[e.Part.ID.Partition]
-		if e.Do == decide.Save {
+		switch {
+		case e.Do == decide.Save:
 			w.laws.saves(e)
+		case e.Do == decide.Unnote && e.Part == l.part:
+			w.laws.records[e.Part.ID.Partition][e.Record.Offset].noted = false
 		}
 		l.ops = append(l.ops, op{e.Do, e.Part, e.Record, e.Entry, e.Below})
 	case decide.Send:
