@@ -68,6 +68,7 @@ func (c *Consumer) resolveGap(l *lane, low, end int64) {
 		return
 	}
 	l.expected = next
+	l.paused = false // only while we looked: what was kept aside is no sign that the client has lost the pause
 	for _, m := range aside {
 		c.takeRecord(m)
 	}

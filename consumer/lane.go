@@ -73,6 +73,7 @@ type lane struct {
 	timedOut   bool
 	quietSince time.Time // since when the partition should flow and nothing has come
 	everFlowed bool      // a record has come since its last start
+	behind     bool      // there was a lag when the silence was looked into
 	revivals   int
 	reassigned bool
 

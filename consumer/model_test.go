@@ -29,7 +29,7 @@ type model struct {
 	parts   []*modelPart
 	plans   []planSpan
 	badS    []span // the attempt store was not well
-	badC    []span // the coordinator was away
+	badC    []span // the coordinator, or the leaders, were away
 	members []*modelMember
 	broken  []violation
 	seen    []string // what happened, for a person
@@ -173,9 +173,11 @@ type modelMember struct {
 	paused     map[int32]bool
 	pausedAll  bool
 	pausedAt   time.Duration
+	freed      time.Duration // when an operator last gave a resume or a retry: its effect can be seen before it has returned
 	guard      time.Duration // since when the crash guard is on; -1: it is off
 	guardDoubt *violation    // it was broken, unless it ends at this very instant
 	hung       bool          // a handler did not return within the drain
+	sound      bool          // its client loses nothing
 	mayLose    bool
 	lost       time.Duration // its partitions, just now; -1: not
 }
@@ -264,7 +266,12 @@ func (m *model) storeBad(d time.Duration) {
 	m.badS = append(m.badS, span{m.now(), m.now() + d})
 }
 
-func (m *model) coordinatorBad(d time.Duration) {
+// away: the brokers have been away since.
+func (m *model) away(since time.Duration) bool {
+	return slices.ContainsFunc(m.badC, func(s span) bool { return s.to >= since })
+}
+
+func (m *model) brokersBad(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.badC = append(m.badC, span{m.now(), m.now() + d})
@@ -301,7 +308,7 @@ func (m *model) deleted(p int32, before int64) {
 func (m *model) joins(name string, p plan) *modelMember {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := &modelMember{name: name, plan: p, dead: -1, ending: -1, tenures: map[int32]*tenure{}, cleared: true, lastFail: -1, changed: -1, guard: -1, lost: -1,
+	x := &modelMember{name: name, plan: p, sound: true, dead: -1, ending: -1, tenures: map[int32]*tenure{}, cleared: true, lastFail: -1, changed: -1, freed: -1, guard: -1, lost: -1,
 		paused: map[int32]bool{}}
 	m.members = append(m.members, x)
 	m.say("%s starts", name)
@@ -432,7 +439,7 @@ func (m *model) begin(x *modelMember, p int32, offset int64, number int) *modelC
 	m.checkNumber(t, r, number, now)
 	m.checkEarly(t, r, now)
 	m.checkBreaker(x, c, now)
-	if x.wish(p) && x.pausedAt < now {
+	if x.wish(p) && x.pausedAt < now && x.freed < now {
 		m.breaks("4", "%s calls %s, which an operator has paused", x.name, r.name())
 	}
 	if t.leaving >= 0 && t.leaving < now {
@@ -457,7 +464,7 @@ func (m *model) checkOrder(x *modelMember, t *tenure, r *modelRecord, now time.D
 		}
 	}
 	part := m.parts[r.p]
-	if !part.based && m.reset == "latest" {
+	if !part.based {
 		m.breaks("1", "%s calls %s before its start was committed", x.name, r.name())
 	}
 	for o := m.upTo(part); o < r.offset; o++ {
@@ -567,7 +574,7 @@ func (m *model) most(r *modelRecord) int {
 // checkEarly: no call before the record's retryAt (law 7).
 func (m *model) checkEarly(t *tenure, r *modelRecord, now time.Duration) {
 	v := r.last
-	if v == nil || r.operator >= v.at || !m.knows(v, t) {
+	if v == nil || r.operator >= v.at || t.member.freed == now || !m.knows(v, t) {
 		return
 	}
 	if now < v.least {
@@ -584,7 +591,7 @@ func (m *model) checkBreaker(x *modelMember, c *modelCall, now time.Duration) {
 	if x.gateSet == now {
 		gate = x.gateWas // it may have been called before
 	}
-	if now < gate {
+	if now < gate && x.freed < now {
 		m.breaks("7", "%s calls %s %v before the gate", x.name, c.record.name(), gate-now)
 	}
 	if p := x.probe; p != nil && p.ended < 0 && !p.stalled && !p.tenure.over(now) {
@@ -742,6 +749,10 @@ func (m *model) event(x *modelMember, e observe.Event) {
 		x.guard, x.guardDoubt = -1, nil
 	case observe.Lost:
 		x.lost = m.now()
+	case observe.Revived:
+		if x.sound && !m.away(m.now()-time.Minute) {
+			m.breaks("5", "%s had to be revived although its client loses nothing: %s", x.name, e.Text)
+		}
 	case observe.Fatal:
 		m.breaks("3", "%s has failed: %v", x.name, e.Err)
 	case observe.Stalled:
@@ -758,11 +769,25 @@ func (m *model) event(x *modelMember, e observe.Event) {
 	}
 }
 
+// loses: from now on the client of an instance may lose a pause, a resume or a start.
+func (m *model) loses(x *modelMember) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x.sound = false
+}
+
 // mayLose: something was done to an instance that can cost it its membership.
 func (m *model) mayLose(x *modelMember) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x.mayLose = true
+}
+
+// frees is told before a command that can let a record go.
+func (m *model) frees(x *modelMember) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x.freed = m.now()
 }
 
 // operator is told of a command that was carried out. p is -1 for all partitions.
@@ -995,6 +1020,19 @@ func (m *model) undone() (all []string) {
 		}
 	}
 	return all
+}
+
+// overdue: a handler that does not return is given up.
+func (m *model) overdue() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, x := range m.members {
+		for _, c := range x.calls {
+			if age := m.now() - c.began; age > scriptHandlerTimeout+time.Second+400*time.Millisecond && !c.stalled && x.dead < 0 && c.tenure.leaving < 0 && !c.tenure.over(m.now()) {
+				m.breaks("handler timeout", "%s has called %s for %v", x.name, c.record.name(), age)
+			}
+		}
+	}
 }
 
 // running counts the calls that have not returned.

@@ -162,6 +162,54 @@ func TestMarkersOfTransactionsAreNoGap(t *testing.T) {
 	})
 }
 
+// The record that a gap was found by was kept aside while its partition was paused, and the client has lost no pause.
+func TestPartitionFlowsOnAtOnceAfterAGap(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(1, 3)
+		w.setDown(true)
+		i := w.start(`{"intervals": [20, 20], "jitter": 0}`, nil)
+		w.until(time.Minute, "the trip", func() bool { return i.state() == "open" })
+		w.pass(time.Second) // paused by now
+		w.produce(0, 2)
+		w.cluster.DeleteRecords(topic, 0, 4)
+		w.setDown(false)
+		w.until(time.Minute, "what is left", func() bool { return len(w.of(0, 4)) == 1 })
+		w.pass(time.Second)
+		w.produce(0, 2)
+		w.until(500*time.Millisecond, "what came next", func() bool { return len(w.of(0, 6)) == 1 })
+		if i.count(observe.PauseLost) > 0 || i.count(observe.Revived) > 0 {
+			t.Error(w.picture())
+		}
+	})
+}
+
+// What is written after a silence is on its way to us for a moment, and nothing is wrong with that: a lag that is seen once is none.
+func TestWatchdogLooksTwice(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(1, 3)
+		i := w.start(`[1]`, nil)
+		w.until(time.Minute, "the records", func() bool { return w.handled(1, 3) })
+		see := func(end int64) {
+			i.c.post(func() {
+				l := i.c.lanes[partition{Topic: topic}]
+				l.quietSince = time.Now().Add(-quietLimit)
+				i.c.revive(l, 0, end)
+			})
+			w.pass(100 * time.Millisecond)
+		}
+		see(5)
+		see(3) // it has come
+		see(7)
+		if i.count(observe.Revived) > 0 {
+			t.Error(w.picture())
+		}
+		see(7)
+		if i.count(observe.Revived) != 1 {
+			t.Error("a lag that stays is not seen")
+		}
+	})
+}
+
 func TestCommitThatHangsDoesNotStopThePolling(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.topic(1, 5)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,11 +30,7 @@ func (c *Consumer) Resume(tps ...kafka.TopicPartition) error {
 }
 
 func (c *Consumer) pauseOrResume(tps []kafka.TopicPartition, pause bool) error {
-	lanes, err := c.named(tps)
-	if err != nil {
-		return err
-	}
-	c.decide(func(now time.Time) {
+	return c.command(tps, func(now time.Time, lanes []*lane) error {
 		if len(tps) == 0 {
 			c.wishedAll = pause
 			clear(c.wished)
@@ -52,8 +50,8 @@ func (c *Consumer) pauseOrResume(tps []kafka.TopicPartition, pause bool) error {
 			}
 			c.events.tell(observe.Event{Kind: kind, At: now, Topic: l.id().Topic, Partition: l.id().Partition, Offset: -1})
 		}
+		return nil
 	})
-	return nil
 }
 
 // wish is what an operator wants of a partition. It is called under mu.
@@ -64,20 +62,26 @@ func (c *Consumer) wish(p partition) (paused bool) {
 	return c.wishedAll
 }
 
-// named finds the lanes of partitions; all where none is named.
-func (c *Consumer) named(tps []kafka.TopicPartition) ([]*lane, error) {
+// command gives f the lanes of the partitions; all where none is named. They are looked up where they are used, under mu: a rebalance in between would put others
+// in their place.
+func (c *Consumer) command(tps []kafka.TopicPartition, f func(now time.Time, lanes []*lane) error) (err error) {
 	if !c.running.Load() {
-		return nil, fmt.Errorf("consumer: %w", ErrNotRunning)
+		return fmt.Errorf("consumer: %w", ErrNotRunning)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var lanes []*lane
-	if len(tps) == 0 {
-		for _, l := range c.lanes {
-			lanes = append(lanes, l)
+	c.decide(func(now time.Time) {
+		var lanes []*lane
+		if lanes, err = c.named(tps); err == nil {
+			err = f(now, lanes)
 		}
-		return lanes, nil
+	})
+	return err
+}
+
+func (c *Consumer) named(tps []kafka.TopicPartition) ([]*lane, error) {
+	if len(tps) == 0 {
+		return slices.Collect(maps.Values(c.lanes)), nil
 	}
+	var lanes []*lane
 	var errs []error
 	for _, tp := range tps {
 		if tp.Topic == nil {
@@ -99,44 +103,38 @@ func (c *Consumer) RetryNow(ctx context.Context, tps ...kafka.TopicPartition) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	lanes, err := c.named(tps)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	c.decide(func(now time.Time) {
+	return c.command(tps, func(now time.Time, lanes []*lane) error {
 		if len(tps) == 0 {
 			if c.desk.RetryAll(now) == 0 {
-				errs = append(errs, errors.New("consumer: nothing waits"))
+				return errors.New("consumer: nothing waits")
 			}
-			return
+			return nil
 		}
+		var errs []error
 		for _, l := range lanes {
 			if err := c.desk.RetryNow(now, l.part); err != nil {
 				errs = append(errs, fmt.Errorf("consumer: %w", err))
 			}
 		}
+		return errors.Join(errs...)
 	})
-	return errors.Join(errs...)
 }
 
 // Skip dead-letters the held record at offset, with KIND=skipped and why in its REASON, whatever the dlqBudget. It returns when the DLQ has
 // acknowledged it, with the error of the write, or when ctx ends; the write goes on then. A record that does not fit the DLQ is written as a reference: coordinates and
 // headers, no value.
 func (c *Consumer) Skip(ctx context.Context, tp kafka.TopicPartition, offset int64, why string) error {
-	lanes, err := c.named([]kafka.TopicPartition{tp})
-	if err != nil {
-		return err
-	}
 	var answer chan error
-	c.decide(func(now time.Time) {
-		var letter *decide.Letter
-		if letter, err = c.desk.Skip(now, lanes[0].part, offset, why); err == nil {
-			answer = c.skips.expect(letter)
+	err := c.command([]kafka.TopicPartition{tp}, func(now time.Time, lanes []*lane) error {
+		letter, err := c.desk.Skip(now, lanes[0].part, offset, why)
+		if err != nil {
+			return fmt.Errorf("consumer: %w", err)
 		}
+		answer = c.skips.expect(letter)
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("consumer: %w", err)
+		return err
 	}
 	select {
 	case err = <-answer:

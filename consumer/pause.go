@@ -44,7 +44,7 @@ func (c *Consumer) reconcile(now time.Time) {
 		} else {
 			resume = append(resume, toKafka(p, 0))
 			l.quietSince, l.checkGap = now, true
-			l.revivals = 0
+			l.behind, l.revivals = false, 0
 		}
 	}
 	c.mu.Unlock()

@@ -63,8 +63,8 @@ func TestWaitThatRunsKeepsItsRetryAtOverAReload(t *testing.T) {
 // What waited for a person, or for the budget, only because the strategy said so does not wait any more; and is not called for it.
 func TestEditSetsFreeWhatItDoesNotHold(t *testing.T) {
 	for name, c := range map[string]struct{ before, after, waits string }{
-		"onPermanent": {`{"intervals": [60], "onPermanent": "hold"}`, `{"intervals": [60]}`, "person"},
-		"dlqBudget":   {`{"intervals": [60], "dlqBudget": 0}`, `{"intervals": [60], "dlqBudget": 1}`, "budget"},
+		"onPermanent": {`{"intervals": [60, 600], "onPermanent": "hold"}`, `{"intervals": [60, 600]}`, "person"},
+		"dlqBudget":   {`{"intervals": [60, 600], "dlqBudget": 0}`, `{"intervals": [60, 600], "dlqBudget": 1}`, "budget"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {

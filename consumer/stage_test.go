@@ -195,6 +195,7 @@ func (s *stage) play(step scriptStep) {
 		s.mu.Lock()
 		s.awayEnd = later(s.awayEnd, time.Now().Add(step.duration(0)))
 		s.mu.Unlock()
+		s.model.brokersBad(step.duration(0))
 		s.cluster.FetchAway(step.duration(0))
 	case "down":
 		s.mu.Lock()
@@ -245,7 +246,7 @@ func (s *stage) away(d time.Duration) {
 			s.model.mayLose(a.seen)
 		}
 	}
-	s.model.coordinatorBad(d)
+	s.model.brokersBad(d)
 	s.cluster.CoordinatorAway(d)
 }
 
@@ -262,6 +263,7 @@ func (a *actor) play(step scriptStep) {
 	case "emit":
 		a.client.Emit(kafka.NewError(kafka.ErrTransport, "broker transport failure", false))
 	case "faults":
+		m.loses(a.seen)
 		a.leaky = a.leaky || step.number(1) > 0
 		chance := func(n int) float64 { return float64(step.number(n)) / 100 }
 		a.client.SetFaults(simkafka.Faults{LosePause: chance(1), LoseResume: chance(2), LoseStart: chance(3), Stale: chance(4)})
@@ -277,8 +279,10 @@ func (a *actor) play(step scriptStep) {
 		case "pause":
 			err = a.c.Pause(tps...)
 		case "resume":
+			m.frees(a.seen)
 			err = a.c.Resume(tps...)
 		default:
+			m.frees(a.seen)
 			err = a.c.RetryNow(context.Background(), tps...)
 		}
 		if err == nil {

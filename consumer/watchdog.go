@@ -9,8 +9,9 @@ import (
 )
 
 // The watchdog finds partitions that should flow and don't. The client can lose a resume, or the start of a partition (librdkafka#5591: 113 of
-// 2.4 million): then it is silent for ever. Resume is tried, with growing distance and without an end; only a partition that has delivered nothing since its last start can
-// have lost it, and is assigned again. Where the lag is one that may be the marker of a transaction, and it is assigned again once.
+// 2.4 million): then it is silent for ever. A lag has to be seen twice: what is written after a silence is on its way for a moment. Resume is tried, with growing
+// distance and without an end; only a partition that has delivered nothing since its last start can have lost it, and is assigned again. A lag of one may be the
+// marker of a transaction; there it is assigned again once.
 
 const (
 	watchEvery  = time.Second
@@ -22,7 +23,7 @@ const (
 func (l *lane) flowed() {
 	l.quietSince = time.Now()
 	l.everFlowed = true
-	l.revivals = 0
+	l.behind, l.revivals = false, 0
 }
 
 // lookAfter asks for the lag of the partitions that are silent, and revives those that have one.
@@ -58,10 +59,14 @@ func (c *Consumer) revive(l *lane, low, end int64) {
 	lag := end - l.expected
 	quiet := time.Since(l.quietSince)
 	if quiet < quietLimit || lag <= 0 {
-		l.revivals = 0
+		l.behind, l.revivals = false, 0
 		if lag <= 0 {
 			l.quietSince = time.Now() // nothing to deliver: silence is right
 		}
+		return
+	}
+	if !l.behind {
+		l.behind = true
 		return
 	}
 	l.revivals++
