@@ -14,8 +14,9 @@ import (
 // Assign takes a partition that is ours now. None of its records is called before Begun and Claimed were told, nor while a call of an
 // earlier assignment still runs.
 func (d *Desk) Assign(id attempts.Partition, owner any) *Part {
-	p := &Part{ID: id, Owner: owner, scope: d.shared, before: d.orphans[id], finished: -1}
-	p.done.Store(-1)
+	p := &Part{ID: id, Owner: owner, scope: d.shared, before: d.orphans[id]}
+	p.finished.Store(-1)
+	p.settle()
 	if d.scoped.Scope == strategy.ScopePartition {
 		p.scope = d.newScope(id.Topic)
 	}

@@ -140,7 +140,7 @@ func (d *Desk) recalm() {
 
 // calm says whether the lane of p may call record after record without asking. It is called after whatever changes p.
 func (d *Desk) calm(p *Part) {
-	p.calm.Store(p.ready() && !p.operator && !p.leaving && p.phase == Empty && len(p.letters) == 0 && len(p.known) == 0 &&
+	p.calm.Store(p.ready() && !p.operator && !p.leaving && p.phase == Empty && !p.lettersWait(d.pending) && len(p.known) == 0 &&
 		p.before == nil && !d.guard && !p.guarded && p.scope.Breaker.State() == breaker.Closed &&
 		(p.scope == d.shared || !p.scope.Breaker.WantsSuccess()))
 }

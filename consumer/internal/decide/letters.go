@@ -86,7 +86,8 @@ func (d *Desk) send(now time.Time, p *Part, kind dlq.Kind, why string) {
 	}
 	p.letters = append(p.letters, l)
 	p.close()
-	p.finish(l.Record.Offset)
+	p.settle()
+	p.finished.Store(l.Record.Offset + 1)
 	d.wants.Store(d.wanted())
 	d.do(Effect{Do: Send, Part: p, Letter: l})
 	d.do(Effect{Do: Wake, Part: p})

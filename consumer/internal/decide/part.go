@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,14 +34,14 @@ type Part struct {
 	call     Call
 	story    story // of the head
 
-	known    map[attempts.Record]found // what the store knew at the assignment
-	inStore  int64                     // the store may hold something of the records before this offset
-	letters  []*Letter
-	finished int64 // the offset after the last finished record
-	turn     uint64
+	known   map[attempts.Record]found // what the store knew at the assignment
+	inStore int64                     // the store may hold something of the records before this offset
+	letters []*Letter
+	turn    uint64
 
-	calm atomic.Bool
-	done atomic.Int64 // the offset that may be stored: every record before it is done. -1: none yet
+	calm       atomic.Bool
+	finished   atomic.Int64 // the offset after the last record that its lane is through with; -1: none yet
+	unanswered atomic.Int64 // the offset of the first dead letter that is not acknowledged; math.MaxInt64: there is none
 }
 
 // Phase is where the record at the head of a partition stands.
@@ -143,11 +145,15 @@ func (p *Part) Calm() bool { return p.calm.Load() }
 // Stamp is the breaker's stamp for a call that begins now. Safe without the mutex.
 func (p *Part) Stamp() breaker.Stamp { return p.scope.Breaker.Stamp() }
 
-// Finish says that every record before offset is done, for a lane whose partition is calm. Safe without the mutex.
-func (p *Part) Finish(offset int64) { p.done.Store(offset) }
+// Finish says that the lane is through with every record before offset, where its partition is calm. Safe without the mutex.
+func (p *Part) Finish(offset int64) { p.finished.Store(offset) }
 
-// Storable is the offset that may be stored; -1: none. Safe without the mutex.
-func (p *Part) Storable() int64 { return p.done.Load() }
+// Storable is the offset that may be stored, since every record before it is done; -1: none. Safe without the mutex: a letter is among the
+// unanswered before its record is finished, so whoever reads in the other order never sees it done too early.
+func (p *Part) Storable() int64 {
+	finished := p.finished.Load()
+	return min(finished, p.unanswered.Load())
+}
 
 // Phase is where the head of the partition stands. It and the readers below need the mutex.
 func (p *Part) Phase() Phase { return p.phase }
@@ -184,20 +190,19 @@ func (p *Part) dlqStops(bound int) bool {
 	return false
 }
 
-// finish marks the head's record, or the one at offset, as done in order: what may be stored ends before the first letter
-// that is not acknowledged.
-func (p *Part) finish(offset int64) {
-	p.finished = offset + 1
-	p.settle()
-}
-
+// settle says up to where the letters let offsets be stored.
 func (p *Part) settle() {
 	for len(p.letters) > 0 && p.letters[0].written {
 		p.letters = p.letters[1:]
 	}
 	if len(p.letters) > 0 {
-		p.done.Store(p.letters[0].Record.Offset)
+		p.unanswered.Store(p.letters[0].Record.Offset)
 	} else {
-		p.done.Store(p.finished)
+		p.unanswered.Store(math.MaxInt64)
 	}
+}
+
+// lettersWait reports whether the lane has to wait for its letters: their bound is full, a write failed, or one of them is of a record that may be called again.
+func (p *Part) lettersWait(bound int) bool {
+	return p.dlqStops(bound) || slices.ContainsFunc(p.letters, func(l *Letter) bool { return l.blocks })
 }

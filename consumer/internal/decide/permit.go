@@ -46,15 +46,7 @@ func (d *Desk) callableOnceSaved(p *Part) bool {
 	if p.phase != Waiting || !p.ready() || p.operator || p.leaving || p.before != nil {
 		return false
 	}
-	if p.story.verdict != "" || p.dlqStops(d.pending) {
-		return false
-	}
-	for _, l := range p.letters {
-		if l.blocks {
-			return false
-		}
-	}
-	return true
+	return p.story.verdict == "" && !p.lettersWait(d.pending)
 }
 
 // grant lets the head of p be called, if it may be: at its retryAt, under a closed breaker or as the probe, and in its turn while the

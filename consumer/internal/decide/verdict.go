@@ -101,7 +101,7 @@ func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	if noted {
 		p.phase = Clearing
 	}
-	p.finish(p.head.Offset)
+	p.finished.Store(p.head.Offset + 1)
 	if closed {
 		ended.Attempt = p.call.Attempt
 		d.tell(now, ended)
