@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/breakwater-go/breakwater/bench/internal/contend"
 	"github.com/breakwater-go/breakwater/bench/internal/contenders"
 	"github.com/breakwater-go/breakwater/bench/internal/tally"
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == asContender {
 		os.Exit(contend.Main(os.Stdin, os.Stdout, contenders.All))
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func TestWrongFlagsAreRefused(t *testing.T) {
@@ -135,7 +137,7 @@ func TestAnOutageIsCountedByTheDependency(t *testing.T) {
 	if calls := ours["calls_while_down"].(float64); calls < 1 || calls > 5 {
 		t.Errorf("breakwater made %v calls while the dependency was down", calls)
 	}
-	if lost, calls := bare["lost"].(float64), bare["calls_while_down"].(float64); lost < 100 || lost > calls {
+	if lost, calls := bare["lost"].(float64), bare["calls_while_down"].(float64); lost < 100 || lost > calls+1 { // one may arrive at the very turn
 		t.Errorf("bare lost %v with %v calls while down", lost, calls)
 	}
 }

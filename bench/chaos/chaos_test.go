@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/bench/chaos/judge"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == asMember {
 		os.Exit(member())
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 func TestShortRunKeepsTheLaws(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/bench/chaos/judge"
 	"github.com/breakwater-go/breakwater/dlq"
+	"github.com/breakwater-go/breakwater/internal/committed"
 )
 
 // The outside is who produces, who looks at the committed offsets, and who reads the DLQ: clients of their own, which reach the brokers past the faults of the
@@ -22,7 +23,7 @@ type outside struct {
 	seed      uint64
 	producer  *kafka.Producer
 	admin     *kafka.AdminClient
-	asker     *kafka.Consumer // for what is committed: it never joins; an admin client dies of some answers (ListConsumerGroupOffsets of librdkafka 2.11.1)
+	asker     *committed.Asker
 
 	sampling sync.Mutex
 
@@ -50,7 +51,7 @@ func openOutside(bootstrap string, seed uint64) (o *outside, err error) {
 		o.producer.Close()
 		return nil, err
 	}
-	if o.asker, err = kafka.NewConsumer(o.client(kafka.ConfigMap{"group.id": group, "enable.auto.commit": false})); err != nil {
+	if o.asker, err = committed.NewAsker(o.client(nil), group); err != nil {
 		o.admin.Close()
 		o.producer.Close()
 		return nil, err
@@ -68,7 +69,7 @@ func (o *outside) client(more kafka.ConfigMap) *kafka.ConfigMap {
 }
 
 func (o *outside) close() {
-	_ = o.asker.Close()
+	o.asker.Close()
 	o.admin.Close()
 	o.producer.Close()
 	o.reading.Wait()
@@ -188,19 +189,13 @@ func (o *outside) watch(ctx context.Context) {
 func (o *outside) sample(patience time.Duration) (judge.Sample, error) {
 	o.sampling.Lock() // so that an answer that was long under way is not taken for a later one
 	defer o.sampling.Unlock()
-	var asked []kafka.TopicPartition
-	for p := range partitions {
-		name := topic
-		asked = append(asked, kafka.TopicPartition{Topic: &name, Partition: int32(p)})
+	s := judge.Sample{Asked: time.Now()}
+	var err error
+	if s.Committed, err = o.asker.Offsets(topic, partitions, patience); err != nil {
+		return s, err
 	}
-	s := judge.Sample{Asked: time.Now(), Committed: make([]int64, partitions)}
-	told, err := o.asker.Committed(asked, int(patience.Milliseconds()))
-	for _, p := range told {
-		err = errors.Join(err, p.Error)
-		s.Committed[p.Partition] = max(0, int64(p.Offset))
-	}
-	if err != nil {
-		return s, fmt.Errorf("the brokers did not tell what is committed: %w", err)
+	for p := range s.Committed {
+		s.Committed[p] = max(0, s.Committed[p])
 	}
 	s.At = time.Now()
 	o.mu.Lock()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/bench/chaos/judge"
 	"github.com/breakwater-go/breakwater/consumer"
+	"github.com/breakwater-go/breakwater/strategy"
 )
 
 // One run: a world, a crew, faults for a while, then quiet until every record is done, and the judgement.
@@ -138,8 +139,12 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 		crew.join(i)
 	}
 
-	var store, brokers, nowhere spans
+	var store, brokers, outage, nowhere spans
 	h := judge.History{CrashLimit: crashLimit, Bound: w.pace.bound}
+	rules, err := strategy.Parse("the run's strategy", []byte(text))
+	if err != nil {
+		return rep, err
+	}
 	var plain struct{ Intervals []float64 } // without jitter, which only adds to them
 	if err := json.Unmarshal([]byte(text), &plain); err != nil {
 		return rep, err
@@ -147,6 +152,7 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 	for _, s := range plain.Intervals {
 		h.Intervals = append(h.Intervals, time.Duration(s*float64(time.Second)))
 	}
+	h.Trips, h.PerPart = rules.Breaker().ConsecutiveFailures, rules.Breaker().Scope == strategy.ScopePartition
 
 	// The faults, and the records.
 	faulty, enough := context.WithTimeout(ctx, time.Duration(o.minutes*float64(time.Minute)))
@@ -161,7 +167,7 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 	play(w.pace.members, "members", 1, memberFaults(crew, w.pace.session+2*time.Second), &nowhere)
 	play(w.pace.brokers, "brokers", 2, w.brokers, &brokers)
 	play(w.pace.store, "redis", 3, w.store, &store)
-	play(w.pace.outages, "dependency", 4, outages(dep), &nowhere)
+	play(w.pace.outages, "dependency", 4, outages(dep), &outage)
 	var flowed error
 	playing.Go(func() {
 		flowed = outside.flow(faulty, w.pace.records, func() int { _, done := dep.done(); return done })
@@ -239,6 +245,9 @@ func perform(ctx context.Context, o options, seed uint64, out func(string)) (rep
 
 	// The judgement.
 	h.Calls, h.Store, h.Network, h.Samples = dep.seen(), store.seen(), brokers.seen(), outside.seen()
+	h.Down = slices.DeleteFunc(outage.seen(), func(s judge.Span) bool {
+		return !strings.HasSuffix(s.What, string(unavailable)) && !strings.HasSuffix(s.What, string(resetting))
+	})
 	crew.testify(&h)
 	rep.Findings = judge.Judge(h)
 	rep.Took, rep.Unsure, rep.Lives = time.Since(d.began), outside.unsure(), len(h.Lives)

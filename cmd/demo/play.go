@@ -292,9 +292,7 @@ func (p *player) audit(ctx context.Context) error {
 	}
 	total := int64(0)
 	for n := range from {
-		if at, found := committed[n]; found {
-			from[n] = min(max(from[n], at), ends[n])
-		}
+		from[n] = min(max(from[n], committed[n]), ends[n])
 		total += ends[n] - from[n]
 		ends[n] = min(ends[n], from[n]+int64(mostRead/p.stage.partitions))
 	}

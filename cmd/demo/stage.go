@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/breakwater-go/breakwater/dlq"
+	"github.com/breakwater-go/breakwater/internal/committed"
 	"github.com/breakwater-go/breakwater/internal/servers"
 )
 
@@ -145,29 +146,14 @@ func (s *stage) describeGroup(ctx context.Context) (g kafka.ConsumerGroupDescrip
 	return g, err
 }
 
-// committed are the group's offsets; a partition without one is missing.
-func (s *stage) committed() (map[int32]int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
-	defer cancel()
-	asked := kafka.ConsumerGroupTopicPartitions{Group: s.group}
-	for p := range s.partitions {
-		asked.Partitions = append(asked.Partitions, kafka.TopicPartition{Topic: &s.topic, Partition: int32(p)})
+// committed are the group's offsets; -1 for a partition without one.
+func (s *stage) committed() ([]int64, error) {
+	a, err := committed.NewAsker(s.client(nil), s.group)
+	if err != nil {
+		return nil, err
 	}
-	offsets := map[int32]int64{}
-	r, err := s.admin.ListConsumerGroupOffsets(ctx, []kafka.ConsumerGroupTopicPartitions{asked})
-	if e := (kafka.Error{}); errors.As(err, &e) && e.Code() == kafka.ErrGroupIDNotFound {
-		return offsets, nil // nobody has committed yet
-	} else if err != nil {
-		return nil, fmt.Errorf("the broker did not tell what group %q has committed: %w", s.group, err)
-	}
-	for _, g := range r.ConsumerGroupsTopicPartitions {
-		for _, p := range g.Partitions {
-			if p.Error == nil && p.Offset >= 0 {
-				offsets[p.Partition] = int64(p.Offset)
-			}
-		}
-	}
-	return offsets, nil
+	defer a.Close()
+	return a.Offsets(s.topic, s.partitions, answerTimeout)
 }
 
 func (s *stage) deleteTopics() {

@@ -27,7 +27,7 @@ type evidence struct {
 	dropped     int           // calls that the log has forgotten
 	began       time.Time     // the instant that the calls count from
 	letters     []letter
-	committed   map[int32]int64 // the group's offsets at the end
+	committed   []int64 // the group's offsets at the end
 	rebalances  int
 	down        time.Duration // how long the payment service was
 	waits       history

@@ -101,6 +101,9 @@ type History struct {
 	Store       []Span // faults of Redis that we made
 	StoreSaid   []Span // consumers said that they could not reach it; What is the consumer
 	Network     []Span // faults of brokers and of the network to them
+	Down        []Span // the dependency failed every call at once
+	Trips       int    // how many failures in a row trip a breaker; 0: it is not known
+	PerPart     bool   // each partition has a breaker of its own
 	Samples     []Sample
 	Bound       time.Duration // how long after the faults every record had time to be done
 	Interrupted bool          // a person ended it: what is not done is not late
@@ -112,6 +115,7 @@ const (
 	moveGrace  = 4 * time.Second        // from the end of a call that was cut to the end of the drain
 	storeBack  = 3 * time.Second        // from the end of a fault of Redis to its being used again
 	claimGrace = 10 * time.Second       // from the look-up of a partition's start to its being announced
+	tripGrace  = 500 * time.Millisecond // from the answer that trips to the last call that had begun before it was read
 )
 
 // file is a History with its calls by record and by owner.

@@ -44,6 +44,7 @@ func Judge(h History) Findings {
 			f.order(o)
 		}
 	}
+	f.gates()
 	f.letters()
 	slices.SortStableFunc(f.found.Violations, func(a, b Violation) int { return strings.Compare(a.Law+a.Record, b.Law+b.Record) })
 	for kind := range f.found.Excuses {
@@ -351,6 +352,64 @@ func (f *file) order(o *ownership) {
 			id := ID{n.ID.Partition, off}
 			if !f.dead[id] && !f.succeeded(id, n.Began) {
 				f.violation(law, id, "%s passed it over, and called %v, although it was not done", n.Caller, n.ID)
+			}
+		}
+	}
+}
+
+// gates: while every call fails, a consumer that has seen it calls one record at a time, and no two within the shortest interval.
+func (f *file) gates() {
+	if f.Trips == 0 {
+		return
+	}
+	const law = "9: one probe at a time"
+	type breaker struct {
+		inARow int
+		trip   time.Time
+		last   *call // the latest probe
+	}
+	shortest := slices.Min(f.Intervals)
+	for _, down := range f.Down {
+		breakers := map[owner]*breaker{}
+		for _, n := range f.calls {
+			if n.Began.Before(down.From) || n.Ended.After(down.To) {
+				continue
+			}
+			k := owner{caller: n.Caller}
+			if f.PerPart {
+				k.partition = n.ID.Partition
+			}
+			b := breakers[k]
+			switch {
+			case b == nil:
+				b = &breaker{}
+				breakers[k] = b
+				fallthrough
+			case b.trip.IsZero():
+				// Only a first attempt, since a record that failed before may be taken for one that is bad by itself, and trips nothing.
+				if n.Answer == Failed && n.Attempt == 1 {
+					if b.inARow++; b.inARow == f.Trips {
+						b.trip = n.Ended
+					}
+				}
+			case n.Sent.Before(b.trip.Add(min(tripGrace, shortest))): // it had begun
+			case b.last == nil:
+				if n.Sent.Before(b.trip.Add(shortest)) {
+					f.violation(law, n.ID, "%s called it %v after its breaker had tripped, and the shortest interval is %v", n.Caller, n.Sent.Sub(b.trip), shortest)
+				}
+				b.last = n
+			default:
+				if c := b.last; n.Sent.Before(c.failure().Add(shortest)) {
+					if c.own.To.Before(c.Ended.Add(moveGrace)) {
+						f.excuse("the next probe at once, since the partition of the one before was taken away", n.ID, "%s after %v", n.Caller, c.ID)
+					} else {
+						f.violation(law, n.ID, "%s called it %v after its probe with %v, and the shortest interval is %v", n.Caller, n.Sent.Sub(c.failure()), c.ID, shortest)
+					}
+				}
+				b.last = n
+			}
+			if n.Answer == OK {
+				delete(breakers, k) // the outage was over
 			}
 		}
 	}

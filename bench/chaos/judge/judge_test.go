@@ -210,6 +210,61 @@ func TestAnswerThatDidNotReachTheCallerIsExcused(t *testing.T) {
 	}
 }
 
+// down is a history of an outage: "a" sees it with two calls at once, and probes twice.
+func down() History {
+	h := good()
+	h.Trips, h.Down = 1, []Span{{at(30), at(50), ""}}
+	h.Ends = []int64{5, 1}
+	for i := range h.Samples {
+		h.Samples[i].Committed = append(h.Samples[i].Committed, 0)
+	}
+	h.Samples[2].Committed[1] = 1
+	h.Owned = append(h.Owned, Owned{"b", 1, at(0), at(60)})
+	h.Ends[0] = 6
+	h.Samples[2].Committed[0] = 6
+	b := func(p int32, offset int64, attempt int, s float64, a Answer) Call {
+		return Call{ID: ID{p, offset}, Caller: "b", Attempt: attempt, Began: at(s), Ended: at(s + 0.1), Answer: a}
+	}
+	h.Calls = append(h.Calls,
+		b(0, 5, 1, 31, Failed), b(1, 0, 1, 31.05, Failed), // both had begun
+		b(0, 5, 2, 32.2, Failed), b(1, 0, 2, 36.5, Failed),
+		b(0, 5, 3, 50.2, OK), b(1, 0, 3, 50.3, OK))
+	h.Samples[2] = Sample{at(58), at(58.1), []int64{6, 1}}
+	return h
+}
+
+func TestProbesComeOneByOneAndNotTooSoon(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(h *History)
+		wrong bool
+	}{
+		"as it should be":         {func(*History) {}, false},
+		"two at once":             {func(h *History) { h.Calls[11].Began = at(32.25) }, true},
+		"two in a row":            {func(h *History) { h.Calls[11].Began, h.Calls[11].Ended = at(32.8), at(32.9) }, true},
+		"too soon after the trip": {func(h *History) { h.Calls[10].Began, h.Calls[10].Ended = at(31.9), at(32) }, true},
+		"each has its own":        {func(h *History) { h.PerPart = true; h.Calls[11].Began, h.Calls[11].Ended = at(32.8), at(32.9) }, false},
+		"three to trip":           {func(h *History) { h.Trips = 3; h.Calls[10].Began, h.Calls[10].Ended = at(31.9), at(32) }, false},
+		"it was taken away":       {func(h *History) { h.Calls[11].Began, h.Calls[11].Ended = at(32.8), at(32.9); h.Owned[1].To = at(33) }, false},
+		"no outage":               {func(h *History) { h.Down = nil; h.Calls[11].Began, h.Calls[11].Ended = at(32.8), at(32.9) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := down()
+			test.spoil(&h)
+			var found []Violation
+			for _, v := range Judge(h).Violations {
+				if strings.HasPrefix(v.Law, "9:") {
+					found = append(found, v)
+				} else if name == "as it should be" {
+					t.Errorf("%+v", v)
+				}
+			}
+			if (len(found) > 0) != test.wrong {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
 func TestInterruptedRunIsNotLate(t *testing.T) {
 	h := good()
 	h.Ends[0], h.Interrupted = 7, true

@@ -6,7 +6,6 @@ package stage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/breakwater-go/breakwater/internal/committed"
 	"github.com/breakwater-go/breakwater/internal/servers"
 )
 
@@ -173,27 +173,16 @@ func (s *Stage) askEnds(topic string, partitions int) ([]int64, error) {
 
 // Committed are a group's offsets, by partition; 0 where there is none.
 func (s *Stage) Committed(group, topic string, partitions int) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	asked := kafka.ConsumerGroupTopicPartitions{Group: group}
-	for p := range partitions {
-		asked.Partitions = append(asked.Partitions, kafka.TopicPartition{Topic: &topic, Partition: int32(p)})
+	a, err := committed.NewAsker(s.client(nil), group)
+	if err != nil {
+		return nil, err
 	}
-	offsets := make([]int64, partitions)
-	r, err := s.admin.ListConsumerGroupOffsets(ctx, []kafka.ConsumerGroupTopicPartitions{asked})
-	if e := (kafka.Error{}); errors.As(err, &e) && e.Code() == kafka.ErrGroupIDNotFound {
-		return offsets, nil // nobody has committed yet
-	} else if err != nil {
-		return nil, fmt.Errorf("the broker did not tell what group %q has committed: %w", group, err)
+	defer a.Close()
+	offsets, err := a.Offsets(topic, partitions, patience)
+	for p := range offsets {
+		offsets[p] = max(0, offsets[p])
 	}
-	for _, g := range r.ConsumerGroupsTopicPartitions {
-		for _, p := range g.Partitions {
-			if p.Error == nil && p.Offset >= 0 {
-				offsets[p.Partition] = int64(p.Offset)
-			}
-		}
-	}
-	return offsets, nil
+	return offsets, err
 }
 
 // client is the configuration of a client that observes: it says nothing on standard error.
