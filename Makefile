@@ -5,9 +5,11 @@ GO          ?= go
 STATICCHECK  = $(GO) run -exec 'env GOFLAGS=-race' honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOTESTSUM    = $(GO) run gotest.tools/gotestsum@v1.13.0 --format pkgname-and-test-fails --format-hide-empty-pkg
 FUZZTIME    ?= 20s
+MINUTES     ?= 2
+SEED        ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help test quick lint fmt fuzz bench demo
+.PHONY: help test quick lint fmt fuzz mutate chaos bench demo
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +36,12 @@ fuzz: ## each fuzz test for FUZZTIME (20s)
 			$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || exit 1; \
 		done || exit 1; \
 	done
+
+mutate: ## break the code on purpose, a hundred times, and see the tests notice: a quarter of an hour
+	$(GO) run ./scripts/mutate
+
+chaos: ## MINUTES (2) of members, brokers and Redis that die, on real servers; repeatable by its SEED (1)
+	$(GO) run ./bench/chaos -minutes $(MINUTES) -seed $(SEED)
 
 bench: ## the benchmark, against an embedded broker
 	$(GO) run ./bench

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/dlq"
 	"github.com/breakwater-go/breakwater/observe"
+	"github.com/breakwater-go/breakwater/strategy"
 )
 
 // Handlers that hang, panic, are cut short, or never return.
@@ -463,4 +466,42 @@ func TestShutdownInAnHoursWait(t *testing.T) {
 			t.Errorf("called %v after its failure", wait)
 		}
 	})
+}
+
+// A call that returns in the very instant of its time-out leaves the call after it alone.
+func TestTimeOutEndsNoOtherCall(t *testing.T) {
+	l := newLane(assemble(newFirehose(1), Config{Kafka: &kafka.ConfigMap{"group.id": "g"}, Strategy: strategy.MustParse(`[1]`)}.withDefaults(), noLetters{}))
+	slow, quick := &kafka.Message{}, &kafka.Message{}
+	var over atomic.Bool
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for !over.Load() {
+			if l.current.Load() == slow {
+				l.timeOut(slow, 0)
+			}
+		}
+	})
+	defer watching.Wait()
+	defer over.Store(true)
+	ended, last := 0, l.ctx
+	for range 100_000 {
+		l.current.Store(slow)
+		l.context()
+		runtime.Gosched()
+		l.current.Store(quick)
+		ctx := l.context()
+		if ctx.Err() != nil {
+			t.Fatal("it was ended for the call before")
+		}
+		if ctx != last {
+			ended, last = ended+1, ctx
+		}
+		runtime.Gosched()
+		if ctx.Err() != nil {
+			t.Fatal("it was ended for the call before, in its middle")
+		}
+	}
+	if ended == 0 {
+		t.Error("no call was ended, so nothing was shown")
+	}
 }

@@ -42,10 +42,11 @@ type lane struct {
 	stamp   atomic.Uint64
 	asked   atomic.Uint64 // counts the calls that the desk permitted, so that two calls of one record are told apart
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	ctxMu  sync.Mutex
-	ours   atomic.Bool // we have cancelled the call: its error is neutral
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	ctxMu   sync.Mutex
+	cutting atomic.Bool // somebody is about to cancel a call, and may be too late for it
+	ours    atomic.Bool // we have cancelled the call: its error is neutral
 
 	records atomic.Int64 // in memory, the one in hand included
 	bytes   atomic.Int64
@@ -202,7 +203,7 @@ func (l *lane) process(m *kafka.Message) bool {
 		l.current.Store(nil)
 		return l.ask(m)
 	}
-	err := l.call(l.ctx, m)
+	err := l.call(m, Attempt{Number: 1})
 	if err == nil && l.part.Calm() && !l.c.desk.Wants() {
 		l.part.Finish(int64(m.TopicPartition.Offset) + 1)
 		l.current.Store(nil)
@@ -242,15 +243,12 @@ func (l *lane) ask(m *kafka.Message) bool {
 func (l *lane) settle(m *kafka.Message) bool {
 	for {
 		l.c.mu.Lock()
-		phase, call, gone := l.part.Phase(), l.part.Call(), l.part.Gone()
-		ctx := l.ctx
+		phase, gone := l.part.Phase(), l.part.Gone()
+		a := Attempt{Number: l.part.Call().Attempt}
 		if phase == decide.Calling && !gone {
 			l.asked.Add(1)
 			l.current.Store(m)
-			if call.Attempt > 1 {
-				firstFailed, last := l.part.History()
-				ctx = withAttempt(ctx, Attempt{Number: call.Attempt, LastError: last, FirstFailedAt: firstFailed})
-			}
+			a.FirstFailedAt, a.LastError = l.part.History()
 		}
 		l.c.mu.Unlock()
 		switch {
@@ -262,7 +260,7 @@ func (l *lane) settle(m *kafka.Message) bool {
 			<-l.wake
 			continue
 		}
-		err := l.call(ctx, m)
+		err := l.call(m, a)
 		o := l.outcome(err)
 		l.c.decide(func(now time.Time) { l.c.desk.Result(now, l.part, o) })
 		l.current.Store(nil)
@@ -270,15 +268,16 @@ func (l *lane) settle(m *kafka.Message) bool {
 }
 
 // call runs the handler. What goes wrong in it comes back as an error, a panic and runtime.Goexit included.
-func (l *lane) call(ctx context.Context, m *kafka.Message) (err error) {
+func (l *lane) call(m *kafka.Message, a Attempt) (err error) {
+	ctx := l.context()
+	if a.Number > 1 {
+		ctx = withAttempt(ctx, a)
+	}
 	l.inCall = true
 	defer func() {
 		if v := recover(); v != nil {
 			l.inCall = false
 			err = failure.Recovered(v)
-		}
-		if ctx.Err() != nil {
-			l.freshContext()
 		}
 	}()
 	err = l.c.cfg.Handler(ctx, m)
@@ -288,26 +287,41 @@ func (l *lane) call(ctx context.Context, m *kafka.Message) (err error) {
 
 var errHandlerTimeout = errors.New("handler timed out")
 
+// context is that of the call which has just been announced. A cancel that was meant for the call before has either seen the announcement, or is seen here.
+func (l *lane) context() context.Context {
+	if l.cutting.Load() || l.ctx.Err() != nil {
+		l.ctxMu.Lock()
+		defer l.ctxMu.Unlock()
+		if l.ctx.Err() != nil && !l.ours.Load() {
+			l.freshContext()
+		}
+	}
+	return l.ctx
+}
+
 // freshContext replaces a context that has ended. One context serves all calls of a lane until it ends: making one for each
 // record would be the only allocation on the happy path.
 func (l *lane) freshContext() {
-	l.ctxMu.Lock()
-	defer l.ctxMu.Unlock()
-	if l.ours.Load() {
-		return
-	}
 	l.ctx, l.cancel = context.WithCancelCause(l.c.base)
 }
 
-// cancelCall ends the context of the call that runs. ours says that it is we who want the partition back, so that an error says nothing about the
-// record.
-func (l *lane) cancelCall(cause error, ours bool) {
+// cut ends the context of the call that runs, and of all that follow: it is we who want the partition back, so that an error says nothing about the record.
+func (l *lane) cut(cause error) {
 	l.ctxMu.Lock()
 	defer l.ctxMu.Unlock()
-	if ours {
-		l.ours.Store(true)
-	}
+	l.ours.Store(true)
 	l.cancel(cause)
+}
+
+// timeOut ends the context of one call, if that still runs.
+func (l *lane) timeOut(m *kafka.Message, asked uint64) {
+	l.ctxMu.Lock()
+	defer l.ctxMu.Unlock()
+	l.cutting.Store(true)
+	defer l.cutting.Store(false)
+	if l.current.Load() == m && l.asked.Load() == asked {
+		l.cancel(fmt.Errorf("%w after %v", errHandlerTimeout, l.c.cfg.HandlerTimeout))
+	}
 }
 
 // outcome turns what a handler returned into a verdict. After our own cancel an error is none; success is always success.
@@ -348,7 +362,7 @@ func (l *lane) watch(now time.Time) {
 	age := now.Sub(l.seenAt)
 	if age >= l.c.cfg.HandlerTimeout && !l.timedOut {
 		l.timedOut = true
-		l.cancelCall(fmt.Errorf("%w after %v", errHandlerTimeout, l.c.cfg.HandlerTimeout), false)
+		l.timeOut(m, asked)
 	}
 	if age >= l.c.cfg.HandlerTimeout+stallAfter {
 		l.c.decide(func(now time.Time) {

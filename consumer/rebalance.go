@@ -247,7 +247,7 @@ func (c *Consumer) drain(lanes []*lane, timeout time.Duration) {
 	drained := func() bool { return c.drained(lanes) }
 	if !c.serve(drained, time.Until(deadline)-2*grace) {
 		for _, l := range lanes {
-			l.cancelCall(errTakenAway, true)
+			l.cut(errTakenAway)
 		}
 		c.serve(drained, time.Until(deadline)-grace)
 	}
@@ -307,7 +307,7 @@ func isClosed(ch chan struct{}) bool {
 // drop raises the epoch: from here on nothing that these lanes do counts.
 func (c *Consumer) drop(lanes []*lane) {
 	for _, l := range lanes {
-		l.cancelCall(errTakenAway, true)
+		l.cut(errTakenAway)
 		c.decide(func(now time.Time) {
 			if m := l.current.Load(); m != nil {
 				l.adopt(m, now)
