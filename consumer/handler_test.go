@@ -477,6 +477,7 @@ func TestTimeOutEndsNoOtherCall(t *testing.T) {
 	watching.Go(func() {
 		for !over.Load() {
 			if l.current.Load() == slow {
+				runtime.Gosched() // it may be over by now
 				l.timeOut(slow, 0)
 			}
 		}

@@ -182,7 +182,7 @@ var faults = []fault{
 		ofConsumer("TestRevokeWaitsForTheRecordInHand")},
 	{"consumer: a partition is called before its start is committed", []edit{{"consumer/start.go", "		if !s.mine {\n			c.desk.Begun(now, l.part)\n			return\n		}\n", "		c.desk.Begun(now, l.part)\n		if !s.mine {\n			return\n		}\n"}},
 		ofConsumer("TestNothingIsCalledBeforeTheStart")},
-	{"consumer: no answer is taken for none committed", []edit{{"consumer/start.go", "	if err != nil {\n		return nil\n	}\n	low", "	if err != nil {\n		committed = plain(parts)\n	}\n	low"}},
+	{"consumer: no answer is taken for none committed", []edit{{"consumer/start.go", "	if err != nil {\n		return nil\n	}\n	low", "	if err != nil {\n		committed, deadline = plain(parts), time.Now().Add(timeout)\n	}\n	low"}},
 		ofConsumer("TestALookUpWithoutAnAnswer")},
 	{"consumer: the poll goroutine commits", []edit{{"consumer/committer.go", "	select {\n	case k.asked <- done:\n		return done\n	default:\n		return nil\n	}\n", "	k.commit()\n	close(done)\n	return done\n"}},
 		ofConsumer("TestCommitThatHangs")},
