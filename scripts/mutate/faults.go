@@ -203,9 +203,12 @@ var faults = []fault{
 	{"consumer: a shutdown drops the record in hand", []edit{{"consumer/run.go", "	if c.fatal == nil {\n		c.drain", "	if false {\n		c.drain"}},
 		ofConsumer("TestShutdownFinishesTheRecordInHand")},
 	{"consumer: what was known before a note goes with it", []edit{{"consumer/keeper.go", "		if before.Attempts > 0 {\n", "		if false {\n"}}, ofConsumer("TestCounts")},
-	{"consumer: our own note is an attempt more", []edit{{decideDir + "assign.go", "s.noted && e.Noted && e.Attempts <= p.call.Attempt {", "false {"}}, ofConsumer("TestOwnNote")},
+	{"our own note is an attempt more", []edit{{decideDir + "assign.go", "s.noted && e.Noted && e.Attempts <= p.call.Attempt {", "false {"}}, ofDecide},
 	{"consumer: a time-out ends the call that came after", []edit{{"consumer/lane.go", "	if l.current.Load() == m && l.asked.Load() == asked {\n", "	if true {\n"}}, ofConsumer("TestTimeOutEndsNoOtherCall")},
 	{"consumer: a lag that is seen once is one", []edit{{"consumer/watchdog.go", "	if !l.behind {\n", "	if false {\n"}}, ofConsumer("TestWatchdogLooksTwice")},
+	{"consumer: a record kept aside is a sign of a lost pause", []edit{{"consumer/gap.go", "	l.paused = false", "	_ = 0"}}, ofConsumer("TestPartitionFlowsOnAtOnceAfterAGap")},
+	{"consumer: a gap jumps to the record that came", []edit{{"consumer/gap.go", "	case low > l.expected:\n", "	case first > l.expected:\n		next = first\n	case low > l.expected:\n"}}, ofConsumer("TestGapThatRetention")},
+	{"consumer: calls that run when the guard begins are not seen", []edit{{decideDir + "assign.go", "ok && q.phase == Empty {", "ok && false {"}}, ofConsumer("TestCallsThatRun")},
 
 	// consumer: what random schedules of the whole find, with nobody having thought of the case.
 	{"random: a start is not committed before the first record", []edit{{"consumer/start.go", "		if !s.mine {\n", "		if true {\n"}}, ofRandom},
@@ -213,12 +216,8 @@ var faults = []fault{
 	{"random: two calls of one record count as one that hangs", []edit{{"consumer/lane.go", "m != l.seen || asked != l.seenAsked {", "m != l.seen {"}}, ofRandom},
 	{"random: a note is not taken back in the store", []edit{{"consumer/keeper.go", "err := k.store().Unnote(ctx, k.c.group, l.id(), r)", "err := error(nil)"}}, ofRandom},
 	{"random: backpressure is forgotten", []edit{{"consumer/pause.go", "want = want || stop != 0", "want = stop != 0"}}, ofRandom},
-	{"random: a pause that was lost is not told again", []edit{{"consumer/pause.go", "			c.told[p] = false\n", ""}}, ofRandom},
 	{"random: the watchdog sleeps", []edit{{"consumer/watchdog.go", "	l.revivals++\n", "	l.revivals++\n	if true {\n		return\n	}\n"}}, ofRandom},
-	{"random: a record kept aside is a sign of a lost pause", []edit{{"consumer/gap.go", "	l.paused = false", "	_ = 0"}}, ofRandom},
 	{"random: a dead letter that failed is done", []edit{{"consumer/postal.go", "		if err != nil {\n", "		if false {\n"}}, ofRandom},
 	{"random: a dead letter does not hold back what may be stored", []edit{{decideDir + "part.go", "	return min(finished, p.unanswered.Load())\n", "	return finished\n"}}, ofRandom},
 	{"random: a revoke waits for a handler as long as it takes", []edit{{"consumer/rebalance.go", "if !c.serve(drained, time.Until(deadline)-2*grace) {", "if !c.serve(drained, time.Hour) {"}}, ofRandom},
-	{"random: a gap jumps to the record that came", []edit{{"consumer/gap.go", "	case low > l.expected:\n", "	case first > l.expected:\n		next = first\n	case low > l.expected:\n"}}, ofRandom},
-	{"random: calls that run when the guard begins are not seen", []edit{{decideDir + "assign.go", "ok && q.phase == Empty {", "ok && false {"}}, ofRandom},
 }

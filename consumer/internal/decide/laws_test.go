@@ -916,6 +916,17 @@ func TestGuard_OneCallAtATimeAndEachIsNotedFirst(t *testing.T) {
 	}
 }
 
+func TestGuard_OurOwnNoteThatTheStoreTellsLateIsNoAttemptMore(t *testing.T) {
+	s := guarded(t, simple("[1, 4]", ""), attempts.Loaded{})
+	s.offer(0)
+	s.phases(Calling, Empty)
+	s.claimed(0, stored(10, attempts.Entry{Attempts: 1, Deaths: 1, Noted: true, Wait: sec}))
+	s.fail(0)
+	if e := s.lastSave(); e.Attempts != 1 || e.Deaths != 0 {
+		t.Errorf("one call has failed, and the store is told %+v", e)
+	}
+}
+
 func TestGuard_ADoneRecordHasNoNoteBeforeAnotherIsCalled(t *testing.T) {
 	s := guarded(t, simple("[1]", ""), attempts.Loaded{})
 	s.offer(0, 1)
