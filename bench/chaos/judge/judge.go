@@ -481,7 +481,9 @@ func (f *file) once(l Letter, before []Letter) {
 	const law = "6: one dead letter after n+1 calls"
 	owned := f.owners[owner{l.Info.Instance, l.ID.Partition}]
 	for _, b := range before {
-		if b.Info.Instance == l.Info.Instance && len(owned) < 2 {
+		if b.Info.Instance == l.Info.Instance && b.Info.FailedAt.Equal(l.Info.FailedAt) && f.unacknowledged(l) {
+			f.excuse("one more dead letter, since the brokers failed while the first was written, and its acknowledgement was lost", l.ID, "by %s", l.Info.Instance)
+		} else if b.Info.Instance == l.Info.Instance && len(owned) < 2 {
 			f.violation(law, l.ID, "two dead letters from %s, which had the partition without a break", l.Info.Instance)
 		} else {
 			f.excuse("one more dead letter, since the owner changed before the commit", l.ID, "%s after %s", l.Info.Instance, b.Info.Instance)
@@ -499,6 +501,11 @@ func (f *file) once(l Letter, before []Letter) {
 			f.excuse("handled and dead-lettered, by two owners or since the answer came too late", l.ID, "handled by %s, dead-lettered by %s", c.Caller, l.Info.Instance)
 		}
 	}
+}
+
+// unacknowledged tells whether brokers failed while a letter was on its way: then nobody knows whether it was written, and it is written again.
+func (f *file) unacknowledged(l Letter) bool {
+	return slices.ContainsFunc(f.Network, func(s Span) bool { return s.meets(l.Info.FailedAt, l.Info.FailedAt.Add(moveGrace)) })
 }
 
 // story is what happened to a record, and around it.

@@ -265,6 +265,30 @@ func TestProbesComeOneByOneAndNotTooSoon(t *testing.T) {
 	}
 }
 
+func TestLetterWhoseAcknowledgementWasLostIsWrittenTwice(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(h *History)
+		wrong int
+	}{
+		"brokers failed":      {func(h *History) { h.Network = []Span{{at(8), at(12), ""}} }, 0},
+		"brokers failed then": {func(h *History) { h.Network = []Span{{at(10), at(12), ""}} }, 0},
+		"not for so long":     {func(h *History) { h.Network = []Span{{at(20), at(22), ""}} }, 1},
+		"two verdicts": {func(h *History) {
+			h.Network = []Span{{at(8), at(12), ""}}
+			h.Letters[2].Info.FailedAt = at(9.5)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := good()
+			h.Letters = append(h.Letters, h.Letters[1])
+			test.spoil(&h)
+			if f := Judge(h); len(f.Violations) != test.wrong || len(f.Excuses) != 1-test.wrong {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
 func TestInterruptedRunIsNotLate(t *testing.T) {
 	h := good()
 	h.Ends[0], h.Interrupted = 7, true
