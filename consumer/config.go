@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
@@ -109,8 +112,16 @@ func (c *Config) Validate() error {
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("consumer: "+format, args...)) }
 	if c.Kafka == nil {
 		wrong("Kafka is missing: give the kafka.ConfigMap of the client, with bootstrap.servers and group.id")
-	} else if s := setting(c.Kafka, "group.id", ""); s == "" {
-		wrong(`Kafka has no "group.id": offsets and attempts are kept by group`)
+	} else {
+		if setting(c.Kafka, "group.id", "") == "" {
+			wrong(`Kafka has no "group.id": offsets and attempts are kept by group`)
+		}
+		if setting(c.Kafka, "bootstrap.servers", setting(c.Kafka, "metadata.broker.list", "")) == "" {
+			wrong(`Kafka has no "bootstrap.servers": name a broker or two`)
+		}
+		if err := refuse(c.Kafka); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if len(c.Topics) == 0 {
 		wrong("Topics is empty: name at least one topic")
@@ -119,15 +130,28 @@ func (c *Config) Validate() error {
 		switch {
 		case t == "":
 			wrong("Topics[%d] is empty", i)
-		case t[0] != '^' && c.DLQ.TopicFor(t) == t:
+		case slices.Contains(c.Topics[:i], t):
+			wrong("Topics[%d]: %q is there twice", i, t)
+		case t[0] == '^':
+			if _, err := regexp.CompilePOSIX(t); err != nil {
+				wrong("Topics[%d]: %q begins with ^ and is no regular expression: %w", i, t, err)
+			}
+		case !topicName.MatchString(t):
+			wrong("Topics[%d]: %q can be no topic's name: letters, digits, '.', '_' and '-', 249 at most", i, t)
+		case c.DLQ.TopicFor(t) == t:
 			wrong("Topics[%d]: the DLQ of %q is the topic itself; set another DLQ.Topic", i, t)
+		case slices.Contains(c.Topics, c.DLQ.TopicFor(t)):
+			wrong("Topics[%d]: %q and its DLQ %q are both consumed, so a dead letter would come back as a record; leave the DLQ out, or set another DLQ.Topic", i, t, c.DLQ.TopicFor(t))
 		}
 	}
 	if c.Handler == nil {
 		wrong("Handler is missing")
 	}
-	if c.Strategy == nil {
+	switch {
+	case c.Strategy == nil:
 		wrong(`Strategy is missing: use strategy.Watch(ctx, "strategy.json")`)
+	case isNil(c.Strategy):
+		wrong("Strategy is a nil %T: has Watch or Load answered an error?", c.Strategy)
 	}
 	for _, d := range []struct {
 		name  string
@@ -149,6 +173,15 @@ func (c *Config) Validate() error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// topicName is what brokers permit.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// isNil finds the nil pointer in an interface: what a function answers besides an error that nobody looked at.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // withDefaults fills in what was left open. c is valid.

@@ -141,7 +141,10 @@ func Wrap(client Client, cfg Config) (*Consumer, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if err := inspect(client, cfg.Kafka); err != nil {
+	if client == nil || isNil(client) {
+		return nil, errors.New("consumer: there is no client to wrap: has kafka.NewConsumer answered an error?")
+	}
+	if err := inspect(client); err != nil {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
@@ -153,8 +156,8 @@ func Wrap(client Client, cfg Config) (*Consumer, error) {
 }
 
 // inspect finds out, without a broker, what a client was made for.
-func inspect(client Client, m *kafka.ConfigMap) error {
-	errs := []error{refuse(m)}
+func inspect(client Client) error {
+	var errs []error
 	if client.Events() != nil {
 		errs = append(errs, errors.New("consumer: the client uses the events channel: leave go.events.channel.enable out"))
 	}

@@ -81,3 +81,17 @@ func TestStopBeforeTheStartIsNoFailure(t *testing.T) {
 		}
 	})
 }
+
+func TestBrokerThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(1, 3)
+		w.dlq.set(func(d *scriptedDLQ) { d.hangs = true })
+		i := w.start(`[1]`, nil)
+		w.pass(5 * time.Minute)
+		if n := i.count(observe.ClientError); n < 5 || n > 10 || isClosed(i.ended) || len(w.seen()) > 0 {
+			t.Errorf("said %d times, ended: %v; %s", n, isClosed(i.ended), w.picture())
+		}
+		w.dlq.set(func(d *scriptedDLQ) { d.hangs = false })
+		w.until(time.Minute, "the records", func() bool { return w.handled(1, 3) })
+	})
+}

@@ -113,8 +113,9 @@ func TestWrapFindsOutWhatAClientWasMadeFor(t *testing.T) {
 
 func TestValidateReportsEveryMistakeAtOnce(t *testing.T) {
 	bad := Config{
-		Kafka:          &kafka.ConfigMap{},
-		Topics:         []string{"orders", ""},
+		Kafka:          &kafka.ConfigMap{"go.events.channel.enable": true},
+		Topics:         []string{"orders", "", "a", "a", "^(", "b c", "orders"},
+		Strategy:       (*strategy.Watcher)(nil),
 		DLQ:            dlq.Config{Topic: "orders"},
 		HandlerTimeout: -1,
 		BufferBytes:    -1,
@@ -123,14 +124,25 @@ func TestValidateReportsEveryMistakeAtOnce(t *testing.T) {
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"group.id", "Topics[1]", "DLQ of \"orders\" is the topic itself", "Handler is missing", "Strategy is missing", "HandlerTimeout", "BufferBytes"} {
+	for _, field := range []string{"group.id", "bootstrap.servers", "events channel", "Topics[1]", "DLQ of \"orders\" is the topic itself", `Topics[3]: "a" is there twice`, "Topics[4]", "Topics[5]",
+		"Topics[6]", "Handler is missing", "Strategy is a nil *strategy.Watcher", "HandlerTimeout", "BufferBytes"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("does not name %q: %v", field, err)
 		}
 	}
+	both := ready()
+	both.Topics = []string{"a", "a.dlq"}
+	if err := both.Validate(); err == nil || !strings.Contains(err.Error(), "both consumed") {
+		t.Error(err)
+	}
 	good := ready()
 	if err := good.Validate(); err != nil {
 		t.Error(err)
+	}
+	for _, client := range []Client{nil, (*kafka.Consumer)(nil)} {
+		if _, err := Wrap(client, ready()); err == nil || !strings.Contains(err.Error(), "no client") {
+			t.Error(err)
+		}
 	}
 	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "Kafka is missing") {
 		t.Error(err)

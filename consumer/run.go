@@ -10,6 +10,7 @@ import (
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 
 	"github.com/breakwater-go/breakwater/attempts"
+	"github.com/breakwater-go/breakwater/dlq"
 	"github.com/breakwater-go/breakwater/observe"
 	"github.com/breakwater-go/breakwater/strategy"
 )
@@ -27,7 +28,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	go c.events.run()
 	defer c.events.close()
 	c.warn()
-	if err := c.letters.Check(ctx, c.cfg.Topics); err != nil {
+	if err := c.checkDLQ(ctx); err != nil {
 		if ctx.Err() != nil {
 			return c.close() // stopped before it had begun: no broker is to blame
 		}
@@ -59,6 +60,22 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return errors.Join(err, c.shutDown())
 }
 
+// checkDLQ finds out whether dead letters will have a place. A broker that is away at the start is waited for, as everywhere: nothing is consumed meanwhile.
+func (c *Consumer) checkDLQ(ctx context.Context) error {
+	for {
+		err := c.letters.Check(ctx, c.cfg.Topics)
+		if !errors.Is(err, dlq.ErrNoAnswer) {
+			return err
+		}
+		c.tell(observe.Event{Kind: observe.ClientError, Err: fmt.Errorf("consumer: not started yet: %w", err)})
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
 // ending says why the poll loop has ended; nil: it was asked to.
 func (c *Consumer) ending() error {
 	switch {
@@ -82,7 +99,7 @@ func (c *Consumer) ring() {
 func (c *Consumer) warn() {
 	if d, ok := c.cfg.Attempts.(attempts.Durability); ok && !d.Durable() {
 		c.tell(observe.Event{Kind: observe.Warning,
-			Text: "attempts are kept in memory: a restart, a crash or a move to another instance starts the strategy of a failed record over, and calls it at once; set Attempts to keep them"})
+			Text: "attempts are kept in memory: a restart, a crash or a move to another instance starts the strategy of a failed record over, and calls it at once; attempts.Redis keeps them"})
 	}
 	if setting(c.cfg.Kafka, "group.protocol", "") == "consumer" {
 		major, text := kafka.LibraryVersion()
@@ -136,8 +153,9 @@ func (c *Consumer) shutDown() error {
 		errs = append(errs, fmt.Errorf("consumer: %w: %s; the record comes again after a restart", ErrDrainTimeout, hung))
 	}
 	errs = append(errs, c.close())
-	c.tell(observe.Event{Kind: observe.Stopped, For: time.Since(began)})
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	c.tell(observe.Event{Kind: observe.Stopped, For: time.Since(began), Err: err})
+	return err
 }
 
 // hung names the partitions whose handlers still run.

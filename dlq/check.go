@@ -29,7 +29,7 @@ const checkTimeout = 30 * time.Second
 // It refuses, with all mistakes at once, a DLQ that does not exist (ErrTopicMissing), may not be seen or written to
 // (ErrUnauthorized), is a source itself, or is compacted. A DLQ that takes smaller records than its source, forgets them sooner,
 // or has its own idea of their time is a warning in the log, and so is a broker that does not show us the configuration. Without an
-// answer from a broker Check fails when ctx ends, after 30 seconds at most.
+// answer from a broker Check fails with ErrNoAnswer when ctx ends, after 30 seconds at most.
 func (w *Writer) Check(ctx context.Context, sources []string) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (w *Writer) Check(ctx context.Context, sources []string) error {
 		k := checker{ctx: ctx, cfg: w.cfg, log: w.log, admin: admin}
 		err = k.check(sources)
 		if code := kafkaCode(err); err != nil && (ctx.Err() != nil || code == kafka.ErrTimedOut || code == kafka.ErrTransport) {
-			return fmt.Errorf("dlq: the DLQ could not be checked, since no broker answered in time; see that the brokers can be reached and that this client may connect: %w",
+			return fmt.Errorf("dlq: the DLQ could not be checked, since %w; see that the brokers can be reached and that this client may connect: %w", ErrNoAnswer,
 				errors.Join(err, c.lastTrouble()))
 		}
 		if fatal := c.GetFatalError(); err == nil && fatal != nil { // as where we may not be idempotent
@@ -109,7 +109,13 @@ func (k checker) check(sources []string) error {
 				continue
 			}
 		} else if code != kafka.ErrNoError && code != kafka.ErrLeaderNotAvailable {
-			refused = append(refused, explain(topic, problems[topic]))
+			err := explain(topic, problems[topic])
+			for _, source := range feeds[topic] {
+				if problems[source].Code() == kafka.ErrUnknownTopicOrPart {
+					err = fmt.Errorf("%w; and its source %q does not exist either: check the name", err, source)
+				}
+			}
+			refused = append(refused, err)
 			continue
 		}
 		there = append(there, topic)

@@ -17,6 +17,8 @@ var (
 	ErrUnauthorized = errors.New("not authorized")
 	// ErrTopicMissing: the DLQ does not exist. Later letters are written once it does.
 	ErrTopicMissing = errors.New("topic missing")
+	// ErrNoAnswer: Check had no answer from any broker in its time. It may be asked again.
+	ErrNoAnswer = errors.New("no broker answered in time")
 	// ErrClosed: the writer was closed before the letter was acknowledged.
 	ErrClosed = errors.New("writer closed")
 	// ErrNotDeadLetter: Read found no headers of a dead letter.

@@ -23,13 +23,13 @@ import (
 //
 //   - A mark (Transient, Permanent, RetryAfter), a Failure and a Panic have said it; the outermost wins.
 //   - Cancelled and timed out (context, net, os, or a Timeout method that answers true): transient.
-//   - A gRPC status, by GRPCStatus: Canceled, Unknown, DeadlineExceeded, ResourceExhausted, Aborted, Internal and
-//     Unavailable are transient, the other codes permanent.
+//   - A gRPC status, by GRPCStatus: Canceled, Unknown, DeadlineExceeded, ResourceExhausted, Aborted, Internal,
+//     Unavailable and Unauthenticated are transient, the other codes permanent.
 //   - A SQLSTATE, by SQLState() string: data exceptions (class 22) and violated constraints (class 23) are permanent;
 //     all else is transient, deadlock, serialization and lost connections above all, and so is a missing foreign key
 //     (23503), whose parent may be on its way.
 //   - An HTTP status, by StatusCode, HTTPStatusCode, HTTPStatus or GetStatusCode() int or by a field StatusCode: 408, 425,
-//     429 and 5xx are transient, other 4xx permanent.
+//     429 and 5xx are transient, and so are 401 and 407, since it is our credentials that are refused and not the record; other 4xx permanent.
 //   - Refused, reset and broken connections, unreachable hosts, unexpected EOF, DNS: transient.
 //   - What cannot be read as JSON, UTF-8, a number or a time: permanent.
 //   - Anything else: transient.
@@ -132,7 +132,7 @@ var grpcCodes = [...]struct {
 	13: {"internal", KindTransient},
 	14: {"unavailable", KindTransient},
 	15: {"data_loss", KindPermanent},
-	16: {"unauthenticated", KindPermanent},
+	16: {"unauthenticated", KindTransient}, // it is we who are refused, not the record
 }
 
 // grpcStatus calls err.GRPCStatus().Code() by reflection: both results have types of google.golang.org/grpc.
@@ -183,7 +183,8 @@ func httpStatus(err error) (Kind, string, bool) {
 	}
 	kind := KindPermanent
 	switch {
-	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly:
+	case code >= 500, code == http.StatusTooManyRequests, code == http.StatusRequestTimeout, code == http.StatusTooEarly,
+		code == http.StatusUnauthorized, code == http.StatusProxyAuthRequired:
 		kind = KindTransient
 	}
 	return kind, "http " + strconv.Itoa(code), true

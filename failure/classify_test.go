@@ -133,7 +133,9 @@ func TestClassify(t *testing.T) {
 		{"DNS timeout", &net.OpError{Op: "dial", Err: &net.DNSError{IsTimeout: true}}, transient, "timeout"},
 
 		{"400", statusCoder(400), permanent, "http 400"},
-		{"401", statusCoder(401), permanent, "http 401"},
+		{"401", statusCoder(401), transient, "http 401"},
+		{"403", statusCoder(403), permanent, "http 403"},
+		{"407", statusCoder(407), transient, "http 407"},
 		{"404", fmt.Errorf("charge: %w", statusCoder(404)), permanent, "http 404"},
 		{"408, a timeout", statusCoder(408), transient, "http 408"},
 		{"425, too early", statusCoder(425), transient, "http 425"},
@@ -175,7 +177,7 @@ func TestClassify(t *testing.T) {
 		{"gRPC Internal", grpc(13), transient, "grpc internal"},
 		{"gRPC Unavailable", fmt.Errorf("charge: %w", grpc(14)), transient, "grpc unavailable"},
 		{"gRPC DataLoss", grpc(15), permanent, "grpc data_loss"},
-		{"gRPC Unauthenticated", grpc(16), permanent, "grpc unauthenticated"},
+		{"gRPC Unauthenticated", grpc(16), transient, "grpc unauthenticated"},
 		{"gRPC code from the future", grpc(17), transient, "*failure_test.grpcError"},
 		{"a method of the same name", oddGRPCError{}, transient, "failure_test.oddGRPCError"},
 
