@@ -1,6 +1,7 @@
 package bench;
 
 /** An answer of the dependency other than 200. It has no stack trace, which nobody would read and which costs. */
+@SuppressWarnings("serial")
 class Refused extends RuntimeException {
     private Refused(int status) {
         super("the dependency answered " + status, null, false, false);
