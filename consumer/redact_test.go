@@ -21,10 +21,10 @@ func TestRedactedTextIsNowhereInTheClear(t *testing.T) {
 			}
 			return cause
 		}
-		i := w.start(`{"intervals": [60], "jitter": 0}`, func(s *setup) {
+		i := w.start(`{"intervals": [60, 600], "jitter": 0}`, func(s *setup) {
 			s.config.DLQ.Redact = func(text string) string { return strings.ReplaceAll(text, "4111111111111111", "****") }
 		})
-		w.until(time.Minute, "the dead letter and the held record", func() bool { return len(w.dlq.written()) == 1 && len(i.c.Status().Held) == 1 })
+		w.until(3*time.Minute, "the dead letter and the held record", func() bool { return len(w.dlq.written()) == 1 && len(i.c.Status().Held) == 1 })
 		loaded, err := w.store.Claim(context.Background(), group, "another", []partition{{Topic: topic, Partition: 1}})
 		if err != nil {
 			t.Fatal(err)
