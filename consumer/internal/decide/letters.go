@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"strings"
 	"time"
 
 	"github.com/breakwater-go/breakwater/attempts"
@@ -103,7 +104,7 @@ func (d *Desk) LetterWritten(now time.Time, p *Part, l *Letter) {
 	p.settle()
 	d.do(Effect{Do: Commit, Part: p})
 	e := p.event(observe.DeadLettered)
-	e.Offset, e.Attempt, e.Episode, e.Text = l.Record.Offset, l.Attempts, l.Episode, string(l.Kind)+": "+l.LastError
+	e.Offset, e.Attempt, e.Episode, e.Text = l.Record.Offset, l.Attempts, l.Episode, string(l.Kind)+": "+strings.TrimPrefix(l.LastError, string(l.Kind)+": ")
 	d.tell(now, e)
 	if back && !d.lettersFail() {
 		d.tell(now, observe.Event{Kind: observe.DeadLettersBack})

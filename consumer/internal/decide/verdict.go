@@ -90,7 +90,9 @@ func (d *Desk) after(now time.Time, p *Part) {
 // succeed takes a record that is done. late: its call has had its verdict, and the breaker is not told a second one.
 func (d *Desk) succeed(now time.Time, p *Part, late bool) {
 	if p.story.attempts > 0 {
-		d.tell(now, p.event(observe.Released))
+		e := p.event(observe.Released)
+		e.Attempt = p.call.Attempt
+		d.tell(now, e)
 	}
 	ended := p.event(observe.Closed)
 	ended.For = now.Sub(p.scope.Breaker.Opened())
