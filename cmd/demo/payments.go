@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
@@ -58,6 +59,49 @@ type charger struct {
 	url    string
 	http   http.Client
 	orders bool // the records are orders of ours; else whatever they hold is sent on
+	asked  journal
+}
+
+// asking is a call of the payment service as its caller knows it.
+type asking struct {
+	began, ended time.Time // ended is zero while the caller waits
+	unheard      bool      // the caller had no answer: it gave up, or was told to
+}
+
+// journal is what the callers have asked for, by record, the oldest first. The service's log can't tell when a caller knew what: on a busy machine a
+// call may be long on its way there, and an answer on its way back, or be written for a caller who has gone.
+type journal struct {
+	mu  sync.Mutex
+	all map[string][]*asking
+}
+
+// begin notes that a call begins; what it answers notes the end.
+func (j *journal) begin(record string) (end func(heard bool)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.all == nil {
+		j.all = map[string][]*asking{}
+	}
+	a := &asking{began: time.Now()}
+	j.all[record] = append(j.all[record], a)
+	return func(heard bool) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		a.ended, a.unheard = time.Now(), !heard
+	}
+}
+
+// entries is a copy.
+func (j *journal) entries() map[string][]asking {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := make(map[string][]asking, len(j.all))
+	for record, askings := range j.all {
+		for _, a := range askings {
+			all[record] = append(all[record], *a)
+		}
+	}
+	return all
 }
 
 // charge is the handler. Its errors are the plain ones: the default classifier knows that bad JSON is permanent, and a 5xx transient.
@@ -72,9 +116,12 @@ func (c *charger) charge(ctx context.Context, record *kafka.Message) error {
 		return err
 	}
 	at := record.TopicPartition
-	call.Header.Set("X-Record", recordName(*at.Topic, coordinates{at.Partition, int64(at.Offset)}))
+	name := recordName(*at.Topic, coordinates{at.Partition, int64(at.Offset)})
+	call.Header.Set("X-Record", name)
 	call.Header.Set("X-Attempt", strconv.Itoa(consumer.AttemptFrom(ctx).Number))
+	end := c.asked.begin(name)
 	answer, err := c.http.Do(call)
+	end(err == nil)
 	if err != nil {
 		return err
 	}

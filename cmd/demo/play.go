@@ -57,6 +57,7 @@ type player struct {
 	stage   *stage
 	waits   *waits
 	service *server.Server
+	handler *charger
 	letters *reader
 
 	mu       sync.Mutex
@@ -173,7 +174,7 @@ func (p *player) gather(e evidence) (evidence, error) {
 			e.down = phase.Lasted
 		}
 	}
-	e.calls, e.dropped, e.began = r.Log, r.LogDropped, r.Started
+	e.calls, e.dropped, e.began, e.asked = r.Log, r.LogDropped, r.Started, p.handler.asked.entries()
 	e.waits = p.waits.history()
 	e.topic = p.stage.topic
 	e.produced, e.letters = p.seen()
@@ -198,12 +199,12 @@ func (p *player) allDone() bool {
 // consumer is what a user writes. started is closed when it has found its topics.
 func (p *player) consumer() (c *consumer.Consumer, started <-chan struct{}, err error) {
 	running := make(chan struct{})
-	handler := charger{url: p.service.URL(), orders: p.stage.ours}
+	p.handler = &charger{url: p.service.URL(), orders: p.stage.ours}
 	c, err = consumer.New(consumer.Config{
 		Kafka: &kafka.ConfigMap{"bootstrap.servers": p.stage.brokers, "group.id": p.stage.group, "client.id": "breakwater-demo",
 			"auto.offset.reset": "earliest"},
 		Topics:         []string{p.stage.topic},
-		Handler:        handler.charge,
+		Handler:        p.handler.charge,
 		Strategy:       p.waits.Watcher,
 		Attempts:       attempts.Redis(p.stage.attempts, attempts.RedisConfig{}),
 		DLQ:            dlq.Config{Create: true},

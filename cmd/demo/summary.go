@@ -23,9 +23,10 @@ type coordinates struct {
 type evidence struct {
 	topic       string
 	produced    map[coordinates]fingerprint
-	calls       []server.Call // in the order of arrival
-	dropped     int           // calls that the log has forgotten
-	began       time.Time     // the instant that the calls count from
+	calls       []server.Call       // in the order of arrival
+	dropped     int                 // calls that the log has forgotten
+	began       time.Time           // the instant that the calls count from
+	asked       map[string][]asking // by record: the same calls, as their callers know them
 	letters     []letter
 	committed   []int64 // the group's offsets at the end
 	rebalances  int
@@ -36,22 +37,23 @@ type evidence struct {
 
 // Summary is the account. Its keys in JSON stay.
 type Summary struct {
-	Produced       int      `json:"produced"`         // records that the broker has acknowledged; with a topic that existed, those that were there
-	Handled        int      `json:"handled"`          // of those, the ones that the payment service answered with 200
-	DeadLettered   int      `json:"dead_lettered"`    // of those, the ones found in the DLQ
-	Left           int      `json:"left"`             // neither, and not committed: they come again at the next start
-	Lost           int      `json:"lost"`             // neither, although committed
-	Duplicated     int      `json:"duplicated"`       // done more than once
-	OutOfOrder     int      `json:"out_of_order"`     // calls for a record after one with a higher offset in its partition
-	EarlyCalls     int      `json:"early_calls"`      // calls before the wait was over
-	Rebalances     int      `json:"rebalances"`       // of the group, after the first assignment
-	CallsWhileDown int      `json:"calls_while_down"` // that reached the payment service
-	DownSeconds    float64  `json:"down_s"`
-	DamagedLetters int      `json:"damaged_letters"` // dead letters whose key, value, headers or timestamp are not the record's
-	Letters        []letter `json:"dead_letters"`
-	Interrupted    bool     `json:"interrupted"`
-	AddsUp         bool     `json:"adds_up"`
-	Faults         []string `json:"faults,omitempty"` // what does not add up
+	Produced       int         `json:"produced"`         // records that the broker has acknowledged; with a topic that existed, those that were there
+	Handled        int         `json:"handled"`          // of those, the ones that the payment service answered with 200
+	DeadLettered   int         `json:"dead_lettered"`    // of those, the ones found in the DLQ
+	Left           int         `json:"left"`             // neither, and not committed: they come again at the next start
+	Lost           int         `json:"lost"`             // neither, although committed
+	Duplicated     int         `json:"duplicated"`       // done more than once
+	OutOfOrder     int         `json:"out_of_order"`     // calls for a record after one with a higher offset in its partition
+	EarlyCalls     int         `json:"early_calls"`      // calls before the wait was over
+	Early          []earlyCall `json:"early,omitempty"`  // which these are
+	Rebalances     int         `json:"rebalances"`       // of the group, after the first assignment
+	CallsWhileDown int         `json:"calls_while_down"` // that reached the payment service
+	DownSeconds    float64     `json:"down_s"`
+	DamagedLetters int         `json:"damaged_letters"` // dead letters whose key, value, headers or timestamp are not the record's
+	Letters        []letter    `json:"dead_letters"`
+	Interrupted    bool        `json:"interrupted"`
+	AddsUp         bool        `json:"adds_up"`
+	Faults         []string    `json:"faults,omitempty"` // what does not add up
 }
 
 // settle makes the account.
@@ -86,7 +88,8 @@ func settle(e evidence) Summary {
 		}
 	}
 	s.OutOfOrder = outOfOrder(e.calls)
-	s.EarlyCalls = early(e)
+	s.Early = early(e)
+	s.EarlyCalls = len(s.Early)
 	s.Faults = s.faults(e.dropped)
 	s.AddsUp = len(s.Faults) == 0
 	return s
@@ -133,50 +136,6 @@ func outOfOrder(calls []server.Call) (n int) {
 			n++
 		}
 		furthest[lane] = max(furthest[lane], at.Offset)
-	}
-	return n
-}
-
-// underWay is how long after a failure a call may arrive that had begun before it.
-const underWay = 100 * time.Millisecond
-
-// early counts the calls that came too soon: before their own record's wait was over or, while the payment service was down, before one
-// interval had passed since the last failed call of any record. What jitter adds to a wait is not asked for.
-func early(e evidence) (n int) {
-	type failures struct {
-		count int
-		until time.Duration // when the wait after the last one is over
-	}
-	own := map[string]*failures{}
-	var gate, trip time.Duration // while down: before which none may come, and since when
-	for _, c := range e.calls {
-		f := own[c.Record]
-		if f == nil {
-			f = &failures{}
-			own[c.Record] = f
-		}
-		tooSoon := c.At < f.until
-		if c.Phase != down {
-			gate, trip = 0, 0
-		} else if c.At < gate && c.At > trip+underWay {
-			tooSoon = true
-		}
-		if tooSoon {
-			n++
-		}
-		if c.Outcome == "ok" || c.Outcome == server.Gone || c.Outcome == server.Pending {
-			continue
-		}
-		f.count++
-		failed := c.At + c.Took
-		wait := e.waits.least(e.began.Add(failed), f.count)
-		f.until = failed + wait
-		if c.Phase == down && e.waits.oneForAll() {
-			if trip == 0 {
-				trip = failed
-			}
-			gate = max(gate, failed+min(wait, e.waits.least(e.began.Add(failed), 1)))
-		}
 	}
 	return n
 }
@@ -253,6 +212,9 @@ func (s *Summary) print(out io.Writer, paint func(tone, text string) string) {
 		fmt.Fprintf(&b, "%s\n", paint(red, "It does not add up:"))
 		for _, f := range s.Faults {
 			fmt.Fprintf(&b, "  %s\n", f)
+		}
+		for _, c := range s.Early {
+			fmt.Fprintf(&b, "  early: %v\n", c)
 		}
 	}
 	io.WriteString(out, b.String())

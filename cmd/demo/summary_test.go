@@ -107,49 +107,6 @@ func TestEveryFigureThatDoesNotAddUpIsNamed(t *testing.T) {
 	}
 }
 
-func TestEarlyCalls(t *testing.T) {
-	edit := func(at time.Duration, text string) func(*evidence) {
-		return func(e *evidence) {
-			e.waits = append(e.waits, inForce{Strategy: strategy.MustParse(text), since: e.began.Add(at)})
-		}
-	}
-	for _, c := range []struct {
-		name   string
-		calls  []server.Call
-		change func(*evidence)
-		want   int
-	}{
-		{"each wait is kept", []server.Call{failed(0, 0, 0), failed(2*s, 0, 0), ok(6*s, 0, 0)}, nil, 0},
-		{"the first is not", []server.Call{failed(0, 0, 0), failed(1*s, 0, 0), ok(6*s, 0, 0)}, nil, 1}, // the call took a millisecond
-		{"the second is not", []server.Call{failed(0, 0, 0), failed(2*s, 0, 0), ok(4*s, 0, 0)}, nil, 1},
-		{"beyond the last the last goes on", []server.Call{failed(0, 0, 0), failed(2*s, 0, 0), failed(6*s, 0, 0), failed(8*s, 0, 0)}, nil, 1},
-		{"others flow meanwhile", []server.Call{failed(0, 0, 0), ok(1, 1, 0), ok(2, 1, 1)}, nil, 0},
-		{"while down the gate holds for all", []server.Call{whileDown(0, 0, 0), whileDown(s/2, 1, 0)}, nil, 1},
-		{"and opens", []server.Call{whileDown(0, 0, 0), whileDown(2*s, 1, 0), whileDown(4*s, 0, 0)}, nil, 0},
-		{"a call that was under way", []server.Call{whileDown(0, 0, 0), whileDown(2*time.Millisecond, 1, 0)}, nil, 0},
-		{"but not one in each interval", []server.Call{whileDown(0, 0, 0), whileDown(2*s, 1, 0), whileDown(2*s+2*time.Millisecond, 2, 0)}, nil, 1},
-		{"with a breaker that waits for more there is no gate", []server.Call{whileDown(0, 0, 0), whileDown(s/2, 1, 0)},
-			func(e *evidence) {
-				e.waits[0].Strategy = strategy.MustParse(`{"intervals": [1, 3], "jitter": 0, "breaker": {"consecutiveFailures": 3}}`)
-			}, 0},
-		{"an edit shortens the waits that begin after it", []server.Call{failed(20*s, 0, 0), ok(20*s+s/2, 0, 0)}, edit(10*s, `{"intervals": [0.1], "jitter": 0}`), 0},
-		{"and none that began long before", []server.Call{failed(0, 0, 0), ok(s/2, 0, 0)}, edit(10*s, `{"intervals": [0.1], "jitter": 0}`), 1},
-		{"in the seconds around it either may hold", []server.Call{failed(9*s, 0, 0), ok(9*s+s/2, 0, 0)}, edit(10*s, `{"intervals": [0.1], "jitter": 0}`), 0},
-		{"and one that lengthens holds later", []server.Call{failed(20*s, 0, 0), ok(22*s, 0, 0)}, edit(10*s, `{"intervals": [9], "jitter": 0}`), 1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := books()
-			e.calls = c.calls
-			if c.change != nil {
-				c.change(&e)
-			}
-			if got := early(e); got != c.want {
-				t.Errorf("%d early calls, want %d", got, c.want)
-			}
-		})
-	}
-}
-
 func TestTheAccountIsOneLineOfJSONWithThoseKeys(t *testing.T) {
 	sum := settle(books())
 	var out strings.Builder
