@@ -16,6 +16,7 @@ import (
 	"github.com/breakwater-go/breakwater/bench/internal/plays"
 	"github.com/breakwater-go/breakwater/bench/internal/stage"
 	"github.com/breakwater-go/breakwater/bench/internal/tally"
+	"github.com/breakwater-go/breakwater/bench/stub/scenario"
 	"github.com/breakwater-go/breakwater/bench/stub/server"
 	"github.com/breakwater-go/breakwater/strategy"
 )
@@ -337,11 +338,14 @@ func (a *actor) through(ctx context.Context, ends []int64) {
 	}
 }
 
-// evidence reads a stub's report; its times are since the schedule began. Where members go, a caller that went before it had an answer has not failed.
+// evidence reads a stub's report; its times are since the schedule began. Where members go, a caller that went before it had an answer has not failed; elsewhere
+// it gave up.
 func evidence(r server.Report, started time.Time, membersGo bool) (e tally.Evidence) {
 	zero := started.Sub(r.Started)
 	for _, c := range r.Log {
-		call := tally.Call{At: c.At - zero, OK: c.Outcome == "ok", Cut: membersGo && (c.Outcome == server.Gone || c.Outcome == server.Pending)}
+		went := c.Outcome == server.Gone || c.Outcome == server.Pending
+		unheard := went || c.Outcome == string(scenario.Hang) || c.Outcome == string(scenario.Drip)
+		call := tally.Call{At: c.At - zero, OK: c.Outcome == "ok", Cut: membersGo && went, GaveUp: unheard && !(membersGo && went)}
 		if c.Outcome != server.Pending {
 			call.End = c.At + c.Took - zero
 		}

@@ -39,6 +39,7 @@ type Call struct {
 	Offset    int64
 	OK        bool
 	Cut       bool // its caller went: neither a success nor a failure
+	GaveUp    bool // its caller waited no longer, which is a failure, at an instant between At and End that nobody but he knows
 }
 
 // Span is from Begin up to End.
@@ -161,7 +162,11 @@ func early(calls []Call, wait func(int) (time.Duration, bool)) (n int) {
 			continue
 		}
 		if w, more := wait(f.count + 1); more {
-			last[at] = failure{f.count + 1, c.End + w}
+			began := c.End
+			if c.GaveUp {
+				began = c.At
+			}
+			last[at] = failure{f.count + 1, began + w}
 		} else {
 			delete(last, at) // it goes to the DLQ; where it is called again, at the last wait say, no interval is named for it
 		}

@@ -86,6 +86,14 @@ func TestWhatGoesWrongIsCounted(t *testing.T) {
 			cut.Cut = true
 			e.Calls = append([]Call{cut}, e.Calls...)
 		}, Figures{}},
+		{"a caller gave up, and the dependency noticed a second later", func(e *Evidence) {
+			hung := Call{At: -2 * s, End: -s / 2, GaveUp: true}
+			e.Calls = append([]Call{hung}, e.Calls...)
+		}, Figures{}},
+		{"a caller gave up, and called again all the same", func(e *Evidence) {
+			hung := Call{At: -s / 2, End: -s / 4, GaveUp: true}
+			e.Calls = append([]Call{hung}, e.Calls...)
+		}, Figures{"early_calls": 1}},
 		{"a rebalance", func(e *Evidence) { e.Rebalances = 1 }, Figures{"rebalances": 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
