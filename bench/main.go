@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"github.com/breakwater-go/breakwater/bench/internal/plays"
 	"github.com/breakwater-go/breakwater/bench/internal/stage"
 	"github.com/breakwater-go/breakwater/bench/internal/tally"
+	"github.com/breakwater-go/breakwater/bench/stub/scenario"
 )
 
 // asContender is the argument with which the bench runs itself as a contender.
@@ -94,10 +96,13 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	var those []plays.Play
 	for _, name := range o.scenarios {
 		var p plays.Play
-		if p, err = plays.Find(name); err != nil {
+		if p, err = find(name); err != nil {
 			break
 		}
 		those = append(those, p)
+	}
+	if err == nil {
+		err = writable(o)
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)
@@ -115,6 +120,49 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 1
 	}
 	return verdict(out, r.Rows)
+}
+
+// find is plays.Find. Of a file that is there its mistakes are told, and nothing else.
+func find(name string) (plays.Play, error) {
+	p, err := plays.Find(name)
+	if mistakes, ok := errors.AsType[*scenario.ParseError](err); ok {
+		return p, fmt.Errorf("-scenario: %w", mistakes)
+	}
+	if unreadable, ok := errors.AsType[*fs.PathError](err); ok {
+		return p, fmt.Errorf("-scenario %s: %w; name a file that can be read", name, unreadable.Err)
+	}
+	return p, err
+}
+
+// writable opens what is written at the end, so that nobody waits a quarter of an hour for a file that can't be. What is in a file stays until then.
+func writable(o options) error {
+	for _, f := range []struct{ flag, path string }{{"-json", o.json}, {"-html", o.html}} {
+		if f.path == "" {
+			continue
+		}
+		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE, 0o666)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w; name a file in a folder that exists", f.flag, f.path, reason(err))
+		}
+		file.Close()
+	}
+	if o.profile == "" {
+		return nil
+	}
+	file, err := os.CreateTemp(o.profile, "breakwater-bench-")
+	if err != nil {
+		return fmt.Errorf("-profile %s: %w; name a folder that exists", o.profile, reason(err))
+	}
+	file.Close()
+	return os.Remove(file.Name())
+}
+
+// reason is an error without the path that it names.
+func reason(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }
 
 // choose reads the two lists.
@@ -151,7 +199,7 @@ func help(w io.Writer) {
   go run ./bench -real -rounds 5 -scenario steady,busy,slow the figures of the README, on a Kafka of its own
   go run ./bench -scenario mine.json -contenders breakwater a scenario of yours (go doc ./bench/stub/scenario)
 
-The exit code is 1 where Breakwater has lost a record or broken another of its laws.
+The exit code is 1 where Breakwater has lost a record or broken another of its laws, or the bench could not run; 2 where it was called wrongly.
 
 Scenarios:
 `)

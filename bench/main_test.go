@@ -8,12 +8,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/breakwater-go/breakwater/bench/internal/contend"
 	"github.com/breakwater-go/breakwater/bench/internal/contenders"
+	"github.com/breakwater-go/breakwater/bench/internal/page"
 	"github.com/breakwater-go/breakwater/bench/internal/tally"
+	"github.com/breakwater-go/breakwater/bench/stub/server"
 )
 
 // TestMain lets the test's own program be a contender, as the bench's is.
@@ -25,6 +28,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestWrongFlagsAreRefused(t *testing.T) {
+	folder := t.TempDir()
+	bad := filepath.Join(folder, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"phases": [{"nam": "well"}]}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ args, want string }{
 		{"-nonsense", "nonsense"},
 		{"steady", `"steady" is no flag`},
@@ -33,10 +41,70 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		{"-records -1", "can't be negative"},
 		{"-rounds 0", "must be over zero"},
 		{"-real -brokers a:1", "give one of them"},
+		{"-scenario " + bad, bad + `:1: phases[0].nam: this key is unknown; did you mean "name"?`},
+		{"-scenario " + folder, "-scenario " + folder + ": is a directory; name a file that can be read"},
+		{"-scenario /nope/x.json", `there is no file "/nope/x.json"`},
+		{"-json /nope/x.json", "bench: -json /nope/x.json: no such file or directory; name a file in a folder that exists"},
+		{"-html /nope/x.html", "bench: -html /nope/x.html: no such file or directory; name a file in a folder that exists"},
+		{"-html " + folder, "bench: -html " + folder + ": is a directory; name a file"},
+		{"-profile /nope", "bench: -profile /nope: no such file or directory; name a folder that exists"},
+		{"-profile " + bad, "bench: -profile " + bad + ": not a directory; name a folder that exists"},
 	} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), strings.Fields(c.args), &out, &errs); code != 2 || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("bench %s: code %d, said %q", c.args, code, errs.String())
+		}
+		if strings.Contains(c.args, bad) && strings.Contains(errs.String(), "no scenario") {
+			t.Errorf("bench %s: the file is there, and it says %q", c.args, errs.String())
+		}
+	}
+}
+
+func TestAFileIsOnlyTriedBeforeThereAreFigures(t *testing.T) {
+	o := options{json: filepath.Join(t.TempDir(), "old.json"), profile: t.TempDir()}
+	if err := os.WriteFile(o.json, []byte("the last run's"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := writable(o)
+	if text, _ := os.ReadFile(o.json); err != nil || string(text) != "the last run's" {
+		t.Errorf("%v, and the file has %q", err, text)
+	}
+	if left, _ := os.ReadDir(o.profile); len(left) > 0 {
+		t.Errorf("%v was left behind", left)
+	}
+}
+
+func TestEachColumnThatIsPrintedIsExplained(t *testing.T) {
+	var out bytes.Buffer
+	print(&out, page.Report{Rows: []tally.Row{
+		{Scenario: "steady", Contender: "bare", Figures: tally.Figures{"records_per_s": 5, "left": 0}},
+		{Scenario: "outage", Contender: "bare", Figures: tally.Figures{"first_success_phase_ms": 7, "records_per_s": 6}},
+	}})
+	for _, k := range tally.Keys {
+		want := 0
+		if k.Key == "records_per_s" || k.Key == "first_success_phase_ms" {
+			want = 1
+		}
+		if n := strings.Count(out.String(), "  "+k.About+"\n"); n != want {
+			t.Errorf("%s is explained %d times, want %d\n%s", k.Key, n, want, out.String())
+		}
+	}
+}
+
+func TestACallerWhoGaveUpIsTold(t *testing.T) {
+	for _, c := range []struct {
+		outcome     string
+		membersGo   bool
+		gaveUp, cut bool
+	}{
+		{"ok", false, false, false}, {"503", false, false, false}, {"503", true, false, false},
+		{server.Gone, false, true, false}, {"hang", false, true, false}, {"drip", false, true, false},
+		{server.Gone, true, false, true}, {server.Pending, true, false, true}, {"hang", true, true, false},
+	} {
+		started := time.Unix(0, 0)
+		e := evidence(server.Report{Started: started, Log: []server.Call{{Record: "t/0/1", Outcome: c.outcome}}}, started, c.membersGo)
+		if got := e.Calls[0]; got.GaveUp != c.gaveUp || got.Cut != c.cut {
+			t.Errorf("%s, members go %t: %+v", c.outcome, c.membersGo, got)
 		}
 	}
 }

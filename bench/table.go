@@ -1,6 +1,6 @@
 package main
 
-// What is printed at the end: a table for each scenario, with the columns that say something there.
+// What is printed at the end: a table for each scenario, with the columns that say something there, and under all of them what each column is.
 
 import (
 	"fmt"
@@ -22,6 +22,7 @@ var always = []string{"records_per_s", "cpu_s_per_million", "peak_rss_mb", "lost
 	"first_success_ms", "drained_ms"}
 
 func print(out io.Writer, r page.Report) {
+	printed := map[string]bool{}
 	for len(r.Rows) > 0 {
 		scenario := r.Rows[0].Scenario
 		n := slices.IndexFunc(r.Rows, func(row tally.Row) bool { return row.Scenario != scenario })
@@ -29,14 +30,24 @@ func print(out io.Writer, r page.Report) {
 			n = len(r.Rows)
 		}
 		fmt.Fprintf(out, "\n%s: %s\n", scenario, r.About[scenario])
-		table(out, r.Rows[:n])
+		for _, c := range table(out, r.Rows[:n]) {
+			printed[c] = true
+		}
 		r.Rows = r.Rows[n:]
 	}
 	fmt.Fprintln(out)
+	for _, k := range tally.Keys {
+		if printed[k.Key] {
+			fmt.Fprintf(out, "  %-22s  %s\n", name(k.Key), k.About)
+		}
+	}
 }
 
-func table(out io.Writer, rows []tally.Row) {
-	var columns []string
+// name is how a key is called in a heading.
+func name(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
+// table prints the rows of one scenario, and answers which columns they have.
+func table(out io.Writer, rows []tally.Row) (columns []string) {
 	for _, k := range tally.Keys {
 		if slices.ContainsFunc(rows, func(r tally.Row) bool {
 			v, measured := r.Figures[k.Key]
@@ -69,6 +80,7 @@ func table(out io.Writer, rows []tally.Row) {
 			fmt.Fprintf(out, "  %s: %s\n", r.Contender, r.Note)
 		}
 	}
+	return columns
 }
 
 // heading is a key on three lines.
@@ -104,7 +116,7 @@ func brief(r tally.Row) string {
 	var parts []string
 	for _, k := range []string{"lost", "out_of_order", "calls_while_down", "early_calls", "rebalances", "first_success_ms"} {
 		if _, measured := r.Figures[k]; measured {
-			parts = append(parts, strings.ReplaceAll(k, "_", " ")+" "+cell(r.Figures, k))
+			parts = append(parts, name(k)+" "+cell(r.Figures, k))
 		}
 	}
 	return strings.Join(parts, ", ")
