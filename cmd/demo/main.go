@@ -17,7 +17,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"syscall"
+
+	"github.com/breakwater-go/breakwater/strategy"
 )
 
 func main() {
@@ -59,9 +62,31 @@ record is through: eleven minutes with the strategy.json at the root. Ctrl-C
 ends it at any time, with the account so far.
 
 The exit code is 0 where the account adds up, 1 where it does not or the demo
-could not run, 2 for a wrong flag.
+could not run, 2 for a wrong flag or a bad value of one.
 
 `
+
+// check finds the values that can't be used, whatever the servers say.
+func (o options) check() error {
+	if o.strategy != "" {
+		if _, err := strategy.Load(o.strategy); err != nil {
+			return fmt.Errorf("-strategy: %w", err)
+		}
+	}
+	if _, err := redisOptions(o.redis); err != nil {
+		return err
+	}
+	if o.group == "" {
+		return errors.New("-group is empty: offsets and attempts are kept by group; name one, or leave it out")
+	}
+	if o.topic != "" && (!topicName.MatchString(o.topic) || o.topic == "." || o.topic == "..") {
+		return fmt.Errorf("-topic %q can be no topic's name: letters, digits, '.', '_' and '-' make one, 245 at most, since its DLQ has four more", o.topic)
+	}
+	return nil
+}
+
+// topicName is what brokers permit, with room for ".dlq".
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,245}$`)
 
 // run is main with everything that it touches as an argument. It returns the exit code.
 func run(ctx context.Context, args []string, out, errs io.Writer, s script) int {
@@ -82,6 +107,10 @@ func run(ctx context.Context, args []string, out, errs io.Writer, s script) int 
 	}
 	if flags.NArg() > 0 {
 		fmt.Fprintf(errs, "demo: %q is no flag; demo -h lists them\n", flags.Arg(0))
+		return 2
+	}
+	if err := o.check(); err != nil {
+		fmt.Fprintln(errs, "demo:", err)
 		return 2
 	}
 

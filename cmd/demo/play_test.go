@@ -156,13 +156,6 @@ func TestInterruptedInTheOutageItStillAddsUp(t *testing.T) {
 	}
 }
 
-func TestAStrategyThatIsMissingIsExitCodeOne(t *testing.T) {
-	d := &demo{t: t}
-	if code := run(t.Context(), []string{"-strategy", "no such file"}, &d.out, &d.errs, fiveSeconds); code != 1 || !strings.Contains(d.errs.String(), "no such file") {
-		t.Errorf("exit code %d, %s", code, d.errs.String())
-	}
-}
-
 // elsewhere is a broker and a Redis of the test's, as real ones are for the demo.
 func elsewhere(t *testing.T, topics ...kfake.Opt) (cluster *kfake.Cluster, flags []string) {
 	cluster = servers.Fake(t, topics...)
@@ -258,10 +251,25 @@ func TestOnARealKafkaAndARealRedis(t *testing.T) {
 }
 
 func TestWrongFlagsAreExitCodeTwo(t *testing.T) {
-	for _, args := range [][]string{{"-nonsense"}, {"orders"}} {
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	write(t, bad, `{"intervals": []}`)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"-nonsense"}, "-nonsense"},
+		{[]string{"orders"}, `"orders" is no flag`},
+		{[]string{"-strategy", "no such file"}, "no such file"},
+		{[]string{"-strategy", bad}, "intervals"},
+		{[]string{"-group", ""}, "-group is empty"},
+		{[]string{"-topic", "a b"}, `-topic "a b" can be no topic's name`},
+		{[]string{"-topic", ".."}, `-topic ".." can be no topic's name`},
+		{[]string{"-topic", strings.Repeat("a", 246)}, "its DLQ has four more"},
+		{[]string{"-redis", "http://localhost:6379"}, "-redis is no URL"},
+	} {
 		var out, errs syncBuffer
-		if code := run(t.Context(), args, &out, &errs, fiveSeconds); code != 2 || errs.String() == "" {
-			t.Errorf("%q: exit code %d, %q", args, code, errs.String())
+		if code := run(t.Context(), c.args, &out, &errs, fiveSeconds); code != 2 || !strings.Contains(errs.String(), c.says) || out.String() != "" {
+			t.Errorf("%q: exit code %d, %q, want 2 with %q", c.args, code, errs.String(), c.says)
 		}
 	}
 	var out, errs syncBuffer

@@ -73,17 +73,29 @@ func (s *stage) openRedis() error {
 		s.closers = append(s.closers, embedded.Close)
 		s.redis, s.store = embedded.Addr(), "an embedded Redis"
 	}
-	if strings.Contains(s.redis, "://") {
-		from, err := redis.ParseURL(s.redis)
-		if err != nil {
-			return errors.New("-redis is no URL that Redis clients know: it looks like redis://user:password@localhost:6379/0")
-		}
-		s.attempts = redis.NewClient(from)
+	url, err := redisOptions(s.redis)
+	if err != nil {
+		return err
+	}
+	if url != nil {
+		s.attempts = redis.NewClient(url)
 	} else {
 		s.attempts = redis.NewUniversalClient(&redis.UniversalOptions{Addrs: strings.Split(s.redis, ",")})
 	}
 	s.closers = append(s.closers, func() { s.attempts.Close() })
 	return nil
+}
+
+// redisOptions reads a URL; nil: it is none, but an address. What is wrong with it is not said in the words of the parser, which repeat the password.
+func redisOptions(address string) (*redis.Options, error) {
+	if !strings.Contains(address, "://") {
+		return nil, nil
+	}
+	url, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, errors.New("-redis is no URL that Redis clients know: it looks like redis://user:password@localhost:6379/0")
+	}
+	return url, nil
 }
 
 // openTopic looks whether the topic exists, and makes it if not.
