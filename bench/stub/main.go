@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -48,6 +49,8 @@ GET / explains the rest, and what is on just now. Ctrl-C ends it, with a table o
 Scenarios that ship: %s.
 They are files in bench/scenarios: copy one and edit it. "go doc ./bench/stub/scenario" explains the format.
 
+The exit code is 0 after Ctrl-C, 1 where it could not go on, 2 for a wrong flag or a bad value of one.
+
 `
 
 func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
@@ -55,7 +58,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 	flags := flag.NewFlagSet("stub", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.StringVar(&o.scenario, "scenario", "steady", "`file` of the scenario, or the name of one that ships")
-	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
+	flags.StringVar(&o.addr, "addr", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one, :8080 is 127.0.0.1:8080, and 0.0.0.0:8080 is open to every machine")
 	flags.StringVar(&o.control, "control", "", "second `address`, for GET / and /_stub/ only, open also while a phase refuses connections")
 	flags.StringVar(&o.report, "report", "", "`file` for the report at the end, as JSON with a line for each call")
 	flags.Uint64Var(&o.seed, "seed", 0, "seed instead of the scenario's; the same `number` gives the same faults (0: the scenario's)")
@@ -72,40 +75,75 @@ func run(ctx context.Context, args []string, out, errs io.Writer) (code int) {
 		fmt.Fprintf(errs, "stub: %q is no flag; the scenario is given with -scenario\n", flags.Arg(0))
 		return 2
 	}
-	if err := play(ctx, o, out); err != nil {
+	s, err := o.check()
+	if err != nil {
+		fmt.Fprintln(errs, "stub:", err)
+		return 2
+	}
+	if err := play(ctx, o, s, out); err != nil {
 		fmt.Fprintln(errs, err)
 		return 1
 	}
 	return 0
 }
 
-// play runs the stub until ctx ends or it can't go on.
-func play(ctx context.Context, o options, out io.Writer) error {
+// check reads the scenario, makes the addresses whole and tries the file, before anything listens. Its errors are about flags.
+func (o *options) check() (*scenario.Scenario, error) {
 	s, err := scenarios.Load(o.scenario)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("-scenario: %w", err)
 	}
 	if o.seed != 0 {
 		s = s.WithSeed(o.seed)
+	}
+	if o.addr, err = server.Address(o.addr); err != nil {
+		return nil, fmt.Errorf("-addr: %w", err)
+	}
+	if o.control != "" {
+		if o.control, err = server.Address(o.control); err != nil {
+			return nil, fmt.Errorf("-control: %w", err)
+		}
+		if o.control == o.addr && !strings.HasSuffix(o.addr, ":0") {
+			return nil, fmt.Errorf("-control %s is -addr too; give another port", o.control)
+		}
+	}
+	if o.report != "" {
+		file, err := os.OpenFile(o.report, os.O_WRONLY|os.O_CREATE, 0o644) // what is in it stays until the end
+		if err != nil {
+			if p, ok := errors.AsType[*fs.PathError](err); ok {
+				err = p.Err
+			}
+			return nil, fmt.Errorf("-report %s: %w; name a file in a folder that exists", o.report, err)
+		}
+		file.Close()
+	}
+	return s, nil
+}
+
+// play runs the stub until ctx ends or it can't go on.
+func play(ctx context.Context, o options, s *scenario.Scenario, out io.Writer) error {
+	var control net.Listener
+	if o.control != "" {
+		var err error
+		if control, err = net.Listen("tcp", o.control); err != nil {
+			return fmt.Errorf("stub: -control: %w; give an address of this machine whose port is free", err)
+		}
+		defer control.Close()
 	}
 	stub, err := server.Start(s, o.addr)
 	if err != nil {
 		return err
 	}
 	defer stub.Close()
-	fmt.Fprintf(out, "%s, seed %d, at %s\n", s.Name, s.Seed, stub.URL())
+	fmt.Fprintf(out, "%s, seed %d, at %s\n", s.Name, s.Seed, where(stub.Addr()))
 	for line := range strings.Lines(s.String()) {
 		fmt.Fprint(out, "  ", line)
 	}
-	if o.control != "" {
-		l, err := net.Listen("tcp", o.control)
-		if err != nil {
-			return fmt.Errorf("stub: -control: %w; give an address of this machine whose port is free", err)
-		}
-		control := &http.Server{Handler: stub.Control()}
-		go control.Serve(l)
-		defer control.Close()
-		fmt.Fprintf(out, "control at http://%s\n", l.Addr())
+	if control != nil {
+		serving := &http.Server{Handler: stub.Control()}
+		go serving.Serve(control)
+		defer serving.Close()
+		fmt.Fprintf(out, "control at %s\n", where(control.Addr()))
 	}
 	turns := make(chan server.Span, 64)
 	stub.OnTurn(phases(turns))
@@ -128,6 +166,14 @@ func play(ctx context.Context, o options, out io.Writer) error {
 		err = errors.Join(err, save(o.report, report))
 	}
 	return err
+}
+
+// where says how to get to an address that is listened on, and who else can.
+func where(a net.Addr) string {
+	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d and at every other address of this machine", tcp.Port)
+	}
+	return "http://" + a.String()
 }
 
 // phases passes on the beginning of each phase, and not the ups and downs within one. A terminal that is stopped must not stop the schedule, so

@@ -40,12 +40,18 @@ func TestTheExitCodeTellsTheTruth(t *testing.T) {
 		{"help", []string{"-h"}, 0, "outage, poison"},
 		{"unknown flag", []string{"-scenari", "x"}, 2, "-scenari"},
 		{"no flag", []string{"outage.json"}, 2, "given with -scenario"},
-		{"no such scenario", []string{"-scenario", "nope"}, 1, "brownout"},
-		{"bad scenario", []string{"-scenario", bad}, 1, `:2: phases[0].nam: this key is unknown; did you mean "name"?`},
+		{"no such scenario", []string{"-scenario", "nope"}, 2, "brownout"},
+		{"no such file", []string{"-scenario", "/nope.json"}, 2, `there is no file "/nope.json"; give one, or a scenario that ships: brownout`},
+		{"bad scenario", []string{"-scenario", bad}, 2, `:2: phases[0].nam: this key is unknown; did you mean "name"?`},
 		{"port taken", []string{"-addr", taken.Addr().String()}, 1, "whose port is free"},
 		{"control port taken", []string{"-addr", "127.0.0.1:0", "-control", taken.Addr().String()}, 1, "-control"},
 		{"ended", []string{"-addr", "127.0.0.1:0"}, 0, ""},
-		{"report not written", []string{"-addr", "127.0.0.1:0", "-report", filepath.Join(bad, "x")}, 1, "was not written"},
+		{"report in no folder", []string{"-addr", "127.0.0.1:0", "-report", "/nope/x"}, 2, "stub: -report /nope/x: no such file or directory; name a file in a folder that exists"},
+		{"report is a folder", []string{"-addr", "127.0.0.1:0", "-report", filepath.Dir(bad)}, 2, "is a directory; name a file"},
+		{"no address", []string{"-addr", ""}, 2, "stub: -addr: the address is empty; write host:port"},
+		{"a URL", []string{"-addr", "http://127.0.0.1:8080"}, 2, "leave off http://"},
+		{"a control URL", []string{"-addr", "127.0.0.1:0", "-control", "http://127.0.0.1:8081"}, 2, "stub: -control: \"http://127.0.0.1:8081\" is a URL; leave off http://"},
+		{"control is the address", []string{"-addr", ":8080", "-control", "127.0.0.1:8080"}, 2, "-control 127.0.0.1:8080 is -addr too"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +61,25 @@ func TestTheExitCodeTellsTheTruth(t *testing.T) {
 			if code := run(ctx, c.args, &out, &errs); code != c.code || !strings.Contains(errs.String(), c.says) {
 				t.Errorf("exit code %d, %s; want %d with %q", code, errs.String(), c.code, c.says)
 			}
+			if c.code != 0 && out.String() != "" {
+				t.Errorf("it listened before it had seen what is wrong: %s", out.String())
+			}
 		})
+	}
+}
+
+func TestItSaysWhereItListens(t *testing.T) {
+	for _, c := range []struct{ addr, want string }{
+		{":0", `(?m)at http://127\.0\.0\.1:\d+$`},
+		{"0.0.0.0:0", `(?m)at http://127\.0\.0\.1:\d+ and at every other address of this machine$`},
+	} {
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		var out, errs output
+		run(ctx, []string{"-addr", c.addr, "-control", c.addr}, &out, &errs)
+		if n := len(regexp.MustCompile(c.want).FindAllString(out.String(), -1)); n != 2 {
+			t.Errorf("%s: it said %s%s", c.addr, out.String(), errs.String())
+		}
 	}
 }
 

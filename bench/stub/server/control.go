@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -20,17 +21,43 @@ func (s *Server) Control() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.control(w, r, false) })
 }
 
+// methods are the control requests.
+var methods = map[string]string{"/": "GET", "/_stub/report": "GET", "/_stub/phase": "POST", "/_stub/start": "POST"}
+
 // control answers a control request; inside tells whether it came through the port that the scenario opens and closes.
 func (s *Server) control(w http.ResponseWriter, r *http.Request, inside bool) {
-	switch r.Method + " " + r.URL.Path {
-	case "GET /":
+	method, known := methods[r.URL.Path]
+	allowed := []string{method}
+	if method == http.MethodGet {
+		allowed = append(allowed, http.MethodHead)
+	}
+	switch {
+	case !known:
+		http.Error(w, "there is GET /, GET /_stub/report, POST /_stub/phase?name=NAME and POST /_stub/start", http.StatusNotFound)
+		return
+	case !slices.Contains(allowed, r.Method):
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		http.Error(w, fmt.Sprintf("%s does nothing here; it is %s %s", r.Method, method, r.URL.Path), http.StatusMethodNotAllowed)
+		return
+	}
+	switch r.URL.Path {
+	case "/":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		s.help(w)
-	case "GET /_stub/report":
-		report := s.book.report(r.URL.Query().Get("log") != "0")
+	case "/_stub/report":
+		lines := "1"
+		if q := r.URL.Query(); q.Has("log") {
+			lines = q.Get("log")
+		}
+		if lines != "0" && lines != "1" {
+			http.Error(w, fmt.Sprintf("log=%q is unknown; write log=0 for the report without a line for each call, log=1 or nothing for all of it", lines),
+				http.StatusBadRequest)
+			return
+		}
+		report := s.book.report(lines == "1")
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(report)
-	case "POST /_stub/phase":
+	case "/_stub/phase":
 		name := r.URL.Query().Get("name")
 		if i, err := s.scenario.Find(name); err == nil && inside && s.scenario.Phases[i].Refuses() {
 			http.Error(w, fmt.Sprintf("phase %q closes this port, and nobody could switch back here; start the stub with -control, and switch there", name),
@@ -38,10 +65,8 @@ func (s *Server) control(w http.ResponseWriter, r *http.Request, inside bool) {
 			return
 		}
 		s.told(w, s.SetPhase(name))
-	case "POST /_stub/start":
+	case "/_stub/start":
 		s.told(w, s.Restart())
-	default:
-		http.Error(w, "there is GET /, GET /_stub/report, POST /_stub/phase?name=NAME and POST /_stub/start", http.StatusNotFound)
 	}
 }
 

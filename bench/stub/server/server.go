@@ -45,8 +45,12 @@ type change struct {
 	done  chan struct{} // closed when it is in force
 }
 
-// Start plays the scenario on addr, such as "127.0.0.1:8080"; port 0 takes a free one. The schedule begins now.
+// Start plays the scenario on addr, such as "127.0.0.1:8080"; port 0 takes a free one. See Address. The schedule begins now.
 func Start(s *scenario.Scenario, addr string) (*Server, error) {
+	addr, err := Address(addr)
+	if err != nil {
+		return nil, fmt.Errorf("stub: %w", err)
+	}
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("stub: %w; give an address of this machine whose port is free", err)
@@ -69,7 +73,7 @@ func Start(s *scenario.Scenario, addr string) (*Server, error) {
 	return srv, nil
 }
 
-// URL is where the stub is, without a slash at the end.
+// URL is where the stub is to be called, without a slash at the end: at 127.0.0.1 where it listens on every address.
 func (s *Server) URL() string {
 	addr := *s.addr
 	if addr.IP.IsUnspecified() {
@@ -77,6 +81,9 @@ func (s *Server) URL() string {
 	}
 	return "http://" + addr.String()
 }
+
+// Addr is where the stub listens.
+func (s *Server) Addr() net.Addr { return s.addr }
 
 // Report is what reached the stub so far, with a line for each call (a copy of up to MaxLog lines; calls wait while it is made).
 func (s *Server) Report() Report { return s.book.report(true) }

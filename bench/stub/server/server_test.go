@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"slices"
@@ -460,7 +461,13 @@ func TestControl(t *testing.T) {
 		{"GET", "/", 200, "503 1"},
 		{"POST", "/_stub/phase?name=gone", 409, "-control"},
 		{"POST", "/_stub/phase?name=up", 400, `there is "well", "all down", "gone"`},
-		{"GET", "/_stub/phase?name=well", 404, "POST /_stub/phase"},
+		{"GET", "/_stub/phase?name=well", 405, "it is POST /_stub/phase"},
+		{"GET", "/_stub/start", 405, "it is POST /_stub/start"},
+		{"POST", "/_stub/report", 405, "it is GET /_stub/report"},
+		{"HEAD", "/_stub/report", 200, ""},
+		{"GET", "/_stub/report?log=no", 400, `log="no" is unknown; write log=0 for the report without a line for each call, log=1 or nothing for all of it`},
+		{"GET", "/_stub/report?log=", 400, "write log=0"},
+		{"GET", "/_stub/report?log=1", 200, `"log":[`},
 		{"GET", "/_stub/nothing", 404, "GET /_stub/report"},
 		{"POST", "/_stub/start", 200, `phase "well"`},
 		{"GET", "/charge/orders/0/1", 200, "ok"},
@@ -488,6 +495,20 @@ func TestControl(t *testing.T) {
 	}
 	if _, body := ask(t, "GET", stub.URL()+"/_stub/report?log=0"); strings.Contains(body, `"log"`) {
 		t.Errorf("log=0 has the log: %s", body)
+	}
+}
+
+func TestAWrongMethodIsToldTheRightOne(t *testing.T) {
+	control := start(t, `{"phases": [{"name": "p"}]}`).Control()
+	for _, c := range []struct{ method, path, allow string }{
+		{"GET", "/_stub/start", "POST"}, {"GET", "/_stub/phase", "POST"}, {"HEAD", "/_stub/phase", "POST"},
+		{"POST", "/_stub/report", "GET, HEAD"}, {"DELETE", "/", "GET, HEAD"},
+	} {
+		w := httptest.NewRecorder()
+		control.ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		if w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != c.allow {
+			t.Errorf("%s %s: %d, Allow %q; want 405 with %q", c.method, c.path, w.Code, w.Header().Get("Allow"), c.allow)
+		}
 	}
 }
 
@@ -624,7 +645,7 @@ func TestAnAddressThatCantBeHadIsSaid(t *testing.T) {
 }
 
 func TestTheURLOfEveryAddressIsOneThatCanBeCalled(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:0", "localhost:0", ":0"} {
+	for _, addr := range []string{"127.0.0.1:0", "localhost:0", ":0", "0.0.0.0:0"} {
 		s, err := Start(scenario.MustParse(`{"phases": [{"name": "gone", "for": "1h", "faults": [{"do": "refuse"}]}, {"name": "well"}]}`), addr)
 		if err != nil {
 			t.Fatal(err)
