@@ -95,8 +95,8 @@ func TestThePlayAddsUp(t *testing.T) {
 	if s.Lost+s.Left+s.Duplicated+s.OutOfOrder+s.EarlyCalls+s.Rebalances+s.DamagedLetters != 0 || !s.AddsUp || s.Interrupted {
 		t.Errorf("%+v", s)
 	}
-	// 0 s, 0.2 s, 0.4 s, 0.8 s, and the next after 1.2 s is no longer in the outage; and what was under way at the trip.
-	if s.CallsWhileDown < 2 || s.CallsWhileDown > 4+fiveSeconds.partitions-1 {
+	// 0 s, 0.2 s, 0.4 s, 0.8 s, and the next after 1.2 s is no longer in the outage; and what was under way at the trip. A busy machine may be late for all but one.
+	if s.CallsWhileDown < 1 || s.CallsWhileDown > 4+fiveSeconds.partitions-1 {
 		t.Errorf("%d calls while down", s.CallsWhileDown)
 	}
 	kinds := map[dlq.Kind]letter{}
