@@ -51,6 +51,14 @@ func TestThePageShowsLossesAbsenteesAndRatios(t *testing.T) {
 	}
 }
 
+func TestAPartWithNothingInItIsNotThere(t *testing.T) {
+	r := report()
+	r.Rows, r.Tracks = r.Rows[3:], r.Tracks[1:]
+	if got := render(t, r); strings.Contains(got, "Cost and throughput") || !strings.Contains(got, "Over time") {
+		t.Error("the parts do not go with what was run")
+	}
+}
+
 func TestABrokenLawIsTheFirstThingOnThePage(t *testing.T) {
 	r := report()
 	r.Rows[0].Broken = []string{"1 records lost"}
