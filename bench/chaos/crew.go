@@ -229,6 +229,8 @@ func (c *crew) verdict(p *process, err error) (how string, dirty bool, wrong str
 			return p.told, true, ""
 		case status.Signaled() && status.Signal() == syscall.SIGKILL:
 			return "killed by its record", true, ""
+		case status.Signaled() && status.Signal() == syscall.SIGTERM && p.told != "":
+			return p.told, false, "" // told so soon that it had not begun to listen
 		case status.Signaled() || exit.ExitCode() == 2:
 			return err.Error(), true, "crashed: " + c.lastWords(p)
 		}
