@@ -91,7 +91,7 @@ func (l *lines) Write(p []byte) (int, error) {
 }
 
 func TestWrongCallIsToldApart(t *testing.T) {
-	for _, args := range [][]string{{"-minutes", "-1"}, {"-runs", "0"}, {"now"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-minutes", "-1"}, {"-runs", "0"}, {"-embedded", "-minutes", "60", "-json", "/no/such/folder/report.json"}, {"now"}, {"-nonsense"}} {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), args, &out, &errs); code != 2 || errs.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, errs.String())
