@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -95,35 +96,49 @@ func (r *reader) close() {
 	r.client.Close()
 }
 
-// bounds are the offsets of a topic's first records, and of those to come.
+// bounds are the offsets of a topic's first records, and of those to come. A broker that has just made the topic may not know for a moment who leads its
+// partitions, so it is asked again.
 func (s *stage) bounds(ctx context.Context, topic string) (first, end map[int32]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	meta, err := s.admin.GetMetadata(nil, true, int(answerTimeout.Milliseconds()))
+	for {
+		if first, err = s.offsets(ctx, topic, kafka.EarliestOffsetSpec); err == nil {
+			end, err = s.offsets(ctx, topic, kafka.LatestOffsetSpec)
+		}
+		if err == nil {
+			return first, end, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("the broker did not tell the offsets of %s: %w", topic, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *stage) offsets(ctx context.Context, topic string, spec kafka.OffsetSpec) (map[int32]int64, error) {
+	meta, err := s.admin.GetMetadata(&topic, false, int(answerTimeout.Milliseconds()))
 	if err != nil {
-		return nil, nil, fmt.Errorf("the broker did not describe %s: %w", topic, err)
+		return nil, err
 	}
-	ask := func(spec kafka.OffsetSpec) (map[int32]int64, error) {
-		asked, offsets := map[kafka.TopicPartition]kafka.OffsetSpec{}, map[int32]int64{}
-		for _, p := range meta.Topics[topic].Partitions {
-			asked[kafka.TopicPartition{Topic: &topic, Partition: p.ID}] = spec
-		}
-		r, err := s.admin.ListOffsets(ctx, asked)
-		if err != nil {
-			return nil, fmt.Errorf("the broker did not tell the offsets of %s: %w", topic, err)
-		}
-		for p, o := range r.ResultInfos {
-			if o.Error.Code() != kafka.ErrNoError {
-				return nil, fmt.Errorf("the broker did not tell the offsets of %s: %w", topic, o.Error)
-			}
-			offsets[p.Partition] = int64(o.Offset)
-		}
-		return offsets, nil
+	asked, offsets := map[kafka.TopicPartition]kafka.OffsetSpec{}, map[int32]int64{}
+	for _, p := range meta.Topics[topic].Partitions {
+		asked[kafka.TopicPartition{Topic: &topic, Partition: p.ID}] = spec
 	}
-	if first, err = ask(kafka.EarliestOffsetSpec); err == nil {
-		end, err = ask(kafka.LatestOffsetSpec)
+	if len(asked) == 0 {
+		return nil, errors.New("it does not know the topic")
 	}
-	return first, end, err
+	r, err := s.admin.ListOffsets(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	for p, o := range r.ResultInfos {
+		if o.Error.Code() != kafka.ErrNoError {
+			return nil, o.Error
+		}
+		offsets[p.Partition] = int64(o.Offset)
+	}
+	return offsets, nil
 }
 
 // groupWatch counts rebalances of the group after its first assignment. The embedded broker tells its generation. A real one is asked ten
