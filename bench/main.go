@@ -26,6 +26,7 @@ import (
 
 	"github.com/breakwater-go/breakwater/bench/internal/contend"
 	"github.com/breakwater-go/breakwater/bench/internal/contenders"
+	"github.com/breakwater-go/breakwater/bench/internal/outfile"
 	"github.com/breakwater-go/breakwater/bench/internal/page"
 	"github.com/breakwater-go/breakwater/bench/internal/plays"
 	"github.com/breakwater-go/breakwater/bench/internal/stage"
@@ -102,7 +103,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		those = append(those, p)
 	}
 	if err == nil {
-		err = writable(o)
+		err = errors.Join(outfile.File("-json", o.json), outfile.File("-html", o.html), outfile.Folder("-profile", o.profile))
 	}
 	if err != nil {
 		fmt.Fprintln(errs, "bench:", err)
@@ -132,37 +133,6 @@ func find(name string) (plays.Play, error) {
 		return p, fmt.Errorf("-scenario %s: %w; name a file that can be read", name, unreadable.Err)
 	}
 	return p, err
-}
-
-// writable opens what is written at the end, so that nobody waits a quarter of an hour for a file that can't be. What is in a file stays until then.
-func writable(o options) error {
-	for _, f := range []struct{ flag, path string }{{"-json", o.json}, {"-html", o.html}} {
-		if f.path == "" {
-			continue
-		}
-		file, err := os.OpenFile(f.path, os.O_WRONLY|os.O_CREATE, 0o666)
-		if err != nil {
-			return fmt.Errorf("%s %s: %w; name a file in a folder that exists", f.flag, f.path, reason(err))
-		}
-		file.Close()
-	}
-	if o.profile == "" {
-		return nil
-	}
-	file, err := os.CreateTemp(o.profile, "breakwater-bench-")
-	if err != nil {
-		return fmt.Errorf("-profile %s: %w; name a folder that exists", o.profile, reason(err))
-	}
-	file.Close()
-	return os.Remove(file.Name())
-}
-
-// reason is an error without the path that it names.
-func reason(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }
 
 // choose reads the two lists.

@@ -60,20 +60,6 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFileIsOnlyTriedBeforeThereAreFigures(t *testing.T) {
-	o := options{json: filepath.Join(t.TempDir(), "old.json"), profile: t.TempDir()}
-	if err := os.WriteFile(o.json, []byte("the last run's"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	err := writable(o)
-	if text, _ := os.ReadFile(o.json); err != nil || string(text) != "the last run's" {
-		t.Errorf("%v, and the file has %q", err, text)
-	}
-	if left, _ := os.ReadDir(o.profile); len(left) > 0 {
-		t.Errorf("%v was left behind", left)
-	}
-}
-
 func TestEachColumnThatIsPrintedIsExplained(t *testing.T) {
 	var out bytes.Buffer
 	print(&out, page.Report{Rows: []tally.Row{

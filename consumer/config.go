@@ -15,6 +15,7 @@ import (
 	"github.com/breakwater-go/breakwater/attempts"
 	"github.com/breakwater-go/breakwater/dlq"
 	"github.com/breakwater-go/breakwater/failure"
+	"github.com/breakwater-go/breakwater/internal/topicname"
 	"github.com/breakwater-go/breakwater/observe"
 	"github.com/breakwater-go/breakwater/strategy"
 )
@@ -136,8 +137,8 @@ func (c *Config) Validate() error {
 			if _, err := regexp.CompilePOSIX(t); err != nil {
 				wrong("Topics[%d]: %q begins with ^ and is no regular expression: %w", i, t, err)
 			}
-		case !topicName.MatchString(t):
-			wrong("Topics[%d]: %q can be no topic's name: letters, digits, '.', '_' and '-', 249 at most", i, t)
+		case topicname.Check(t) != nil:
+			wrong("Topics[%d]: %w", i, topicname.Check(t))
 		case c.DLQ.TopicFor(t) == t:
 			wrong("Topics[%d]: the DLQ of %q is the topic itself; set another DLQ.Topic", i, t)
 		case slices.Contains(c.Topics, c.DLQ.TopicFor(t)):
@@ -174,9 +175,6 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-// topicName is what brokers permit.
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // isNil finds the nil pointer in an interface: what a function answers besides an error that nobody looked at.
 func isNil(v any) bool {

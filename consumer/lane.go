@@ -219,8 +219,8 @@ func (l *lane) process(m *kafka.Message) bool {
 func (l *lane) report(m *kafka.Message, err error) bool {
 	o := l.outcome(err)
 	l.c.decide(func(now time.Time) {
-		if l.part.Phase() == decide.Empty && !l.part.Gone() {
-			l.c.desk.Adopt(l.part, record(m), now, breaker.Stamp(l.stamp.Load()))
+		if !l.part.Gone() {
+			l.adopt(m, now)
 		}
 		l.c.desk.Result(now, l.part, o)
 	})

@@ -309,9 +309,7 @@ func (c *Consumer) drop(lanes []*lane) {
 	for _, l := range lanes {
 		l.cut(errTakenAway)
 		c.decide(func(now time.Time) {
-			if m := l.current.Load(); m != nil {
-				l.adopt(m, now)
-			}
+			l.Adopt(now)
 			c.desk.Drop(now, l.part)
 			delete(c.lanes, l.id())
 		})

@@ -15,6 +15,8 @@ import (
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
 	"go.uber.org/zap"
+
+	"github.com/breakwater-go/breakwater/internal/topicname"
 )
 
 // Whether dead letters will have a place is found out at start, not with the first of them in the hand. What would lose a
@@ -80,7 +82,7 @@ func (k checker) check(sources []string) error {
 			refused = append(refused, fmt.Errorf("dlq: topic %q is the DLQ of %q and is consumed itself, so that a dead letter would come back as a record; take another Topic, or do not subscribe to this one", topic, source))
 			continue
 		}
-		if err := checkTopicName(topic); err != nil {
+		if err := topicname.Check(topic); err != nil {
 			refused = append(refused, fmt.Errorf("dlq: the DLQ of topic %q: %w; set Topic", source, err))
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/confluentinc/confluent-kafka-go/v2/kafka"
+
+	"github.com/breakwater-go/breakwater/internal/topicname"
 )
 
 // Config says where dead letters go and how. The zero value is ready: for each source an existing topic "<source>.dlq".
@@ -49,22 +51,11 @@ var forbidden = map[string]string{
 	"log.queue":                  "the client's log goes to the logger",
 }
 
-// checkTopicName knows what a broker takes for a name; the client panics on some others.
-func checkTopicName(name string) error {
-	illegal := strings.ContainsFunc(name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-')
-	})
-	if illegal || name == "" || name == "." || name == ".." || len(name) > 249 {
-		return fmt.Errorf("%q is no name for a topic; letters, digits, '.', '_' and '-' make one, 249 at most", name)
-	}
-	return nil
-}
-
 // Validate reports every mistake at once.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Topic != "" {
-		if err := checkTopicName(c.Topic); err != nil {
+		if err := topicname.Check(c.Topic); err != nil {
 			errs = append(errs, fmt.Errorf("dlq: Topic: %w", err))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/breakwater-go/breakwater/internal/clientlog"
+	"github.com/breakwater-go/breakwater/internal/topicname"
 )
 
 // The writer hands letters to one idempotent producer for all DLQ topics and waits for nothing: what becomes of a letter is
@@ -118,7 +119,7 @@ func (w *Writer) Write(l Letter, done func(error)) {
 		via:    w.main,
 		done:   done,
 	}
-	err := checkTopicName(s.topic)
+	err := topicname.Check(s.topic)
 	if err == nil {
 		err = w.hand(s)
 	}

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/breakwater-go/breakwater/bench/internal/outfile"
 )
 
 func main() {
@@ -73,13 +75,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "chaos: -minutes can't be negative, -runs and -parallel are at least 1, and there are no arguments besides; -h tells more")
 		return 2
 	}
-	if o.json != "" { // what can't be written is not found out an hour later
-		file, err := os.OpenFile(o.json, os.O_WRONLY|os.O_CREATE, 0o666)
-		if err != nil {
-			fmt.Fprintf(errs, "chaos: -json: %v; name a file in a folder that exists\n", err)
-			return 2
-		}
-		file.Close()
+	if err := outfile.File("-json", o.json); err != nil {
+		fmt.Fprintln(errs, "chaos:", err)
+		return 2
 	}
 	if o.minutes == 0 {
 		o.minutes = 2

@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/breakwater-go/breakwater/bench/internal/outfile"
 	"github.com/breakwater-go/breakwater/bench/scenarios"
 	"github.com/breakwater-go/breakwater/bench/stub/scenario"
 	"github.com/breakwater-go/breakwater/bench/stub/server"
@@ -107,15 +107,8 @@ func (o *options) check() (*scenario.Scenario, error) {
 			return nil, fmt.Errorf("-control %s is -addr too; give another port", o.control)
 		}
 	}
-	if o.report != "" {
-		file, err := os.OpenFile(o.report, os.O_WRONLY|os.O_CREATE, 0o644) // what is in it stays until the end
-		if err != nil {
-			if p, ok := errors.AsType[*fs.PathError](err); ok {
-				err = p.Err
-			}
-			return nil, fmt.Errorf("-report %s: %w; name a file in a folder that exists", o.report, err)
-		}
-		file.Close()
+	if err := outfile.File("-report", o.report); err != nil {
+		return nil, err
 	}
 	return s, nil
 }

@@ -17,9 +17,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
 	"syscall"
 
+	"github.com/breakwater-go/breakwater/dlq"
+	"github.com/breakwater-go/breakwater/internal/topicname"
 	"github.com/breakwater-go/breakwater/strategy"
 )
 
@@ -79,14 +80,17 @@ func (o options) check() error {
 	if o.group == "" {
 		return errors.New("-group is empty: offsets and attempts are kept by group; name one, or leave it out")
 	}
-	if o.topic != "" && (!topicName.MatchString(o.topic) || o.topic == "." || o.topic == "..") {
-		return fmt.Errorf("-topic %q can be no topic's name: letters, digits, '.', '_' and '-' make one, 245 at most, since its DLQ has four more", o.topic)
+	if o.topic == "" {
+		return nil
+	}
+	if err := topicname.Check(o.topic); err != nil {
+		return fmt.Errorf("-topic %q can be no topic's name: %w", o.topic, err)
+	}
+	if err := topicname.Check(dlq.Config{}.TopicFor(o.topic)); err != nil {
+		return fmt.Errorf("-topic %q can be no topic's name, since its DLQ has four more letters: %w", o.topic, err)
 	}
 	return nil
 }
-
-// topicName is what brokers permit, with room for ".dlq".
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,245}$`)
 
 // run is main with everything that it touches as an argument. It returns the exit code.
 func run(ctx context.Context, args []string, out, errs io.Writer, s script) int {

@@ -31,17 +31,14 @@ func NewAsker(client *kafka.ConfigMap, group string) (*Asker, error) {
 
 // Offsets are the group's committed offsets of a topic's partitions from 0 on; -1 where there is none.
 func (a *Asker) Offsets(topic string, partitions int, patience time.Duration) ([]int64, error) {
-	asked := make([]kafka.TopicPartition, partitions)
+	asked, offsets := make([]kafka.TopicPartition, partitions), make([]int64, partitions)
 	for p := range asked {
+		offsets[p] = -1
 		asked[p] = kafka.TopicPartition{Topic: &topic, Partition: int32(p)}
 	}
 	told, err := a.c.Committed(asked, int(patience.Milliseconds()))
-	offsets := make([]int64, partitions)
 	if e := (kafka.Error{}); errors.As(err, &e) && e.Code() == kafka.ErrGroupIDNotFound {
 		told, err = nil, nil // nobody has committed yet
-		for p := range offsets {
-			offsets[p] = -1
-		}
 	}
 	for _, p := range told {
 		err = errors.Join(err, p.Error)

@@ -393,18 +393,17 @@ func (f *file) gates() {
 					}
 				}
 			case n.Sent.Before(b.trip.Add(min(tripGrace, shortest))): // it had begun
-			case b.last == nil:
-				if n.Sent.Before(b.trip.Add(shortest)) {
-					f.violation(law, n.ID, "%s called it %v after its breaker had tripped, and the shortest interval is %v", n.Caller, n.Sent.Sub(b.trip), shortest)
-				}
-				b.last = n
 			default:
-				if c := b.last; n.Sent.Before(c.failure().Add(shortest)) {
-					if c.own.To.Before(c.Ended.Add(moveGrace)) {
-						f.excuse("the next probe at once, since the partition of the one before was taken away", n.ID, "%s after %v", n.Caller, c.ID)
-					} else {
-						f.violation(law, n.ID, "%s called it %v after its probe with %v, and the shortest interval is %v", n.Caller, n.Sent.Sub(c.failure()), c.ID, shortest)
-					}
+				since, what := b.trip, "its breaker had tripped"
+				if b.last != nil {
+					since, what = b.last.failure(), fmt.Sprintf("its probe with %v", b.last.ID)
+				}
+				switch {
+				case !n.Sent.Before(since.Add(shortest)):
+				case b.last != nil && b.last.own.To.Before(b.last.Ended.Add(moveGrace)):
+					f.excuse("the next probe at once, since the partition of the one before was taken away", n.ID, "%s after %v", n.Caller, b.last.ID)
+				default:
+					f.violation(law, n.ID, "%s called it %v after %s, and the shortest interval is %v", n.Caller, n.Sent.Sub(since), what, shortest)
 				}
 				b.last = n
 			}
