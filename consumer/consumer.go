@@ -95,6 +95,7 @@ type Consumer struct {
 	closing    bool
 	eager      bool // the rebalance protocol of the last rebalance
 	restless   bool // something is paused, held or draining: poll for 10 ms at most
+	slow       bool // polls are rare, and each is for one record
 	draining   atomic.Bool
 	looking    bool // for the starts of partitions
 	watching   bool // over silent partitions
@@ -103,10 +104,14 @@ type Consumer struct {
 	lastStore  time.Time
 	lastCommit time.Time
 	lastWatch  time.Time
-	lastLane   *lane
-	touched    []*lane
-	gathered   int
-	gatheredB  int64
+
+	crowdedSince time.Time // when a lane became full; zero: none is
+	lastLane     *lane
+	touched      []*lane
+	gathered     int
+	gatheredB    int64
+	brimming     bool  // a lane has its share with what is gathered
+	share        int64 // bytes that a lane may hold
 }
 
 // New makes the client and everything around it. Run starts it.

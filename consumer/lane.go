@@ -67,6 +67,7 @@ type lane struct {
 	leaked     bool  // a record came all the same
 	tellAgain  bool
 	full       bool // backpressure
+	stopped    bool // its partition is to be paused for another reason than memory
 	lookingUp  bool // the start is not known yet
 	seen       *kafka.Message
 	seenAsked  uint64

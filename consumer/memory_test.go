@@ -2,9 +2,11 @@ package consumer
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/breakwater-go/breakwater/consumer/internal/decide"
 	"github.com/breakwater-go/breakwater/observe"
 )
 
@@ -112,6 +114,27 @@ func TestFlappingBreakerFetchesLittleAgain(t *testing.T) {
 	})
 }
 
+// Many partitions have small shares, smaller than what is gathered between two looks at them.
+func TestManyPartitionsTogetherStayWithinTheBudget(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		const parts, budget = 40, 800 << 10
+		w.topic(parts, 1500)
+		w.handler = func(context.Context, call) error {
+			time.Sleep(time.Second)
+			return nil
+		}
+		i := w.start(`[1]`, func(s *setup) { s.client.Prefetch = 1000; s.config.BufferBytes = budget })
+		most := int64(0)
+		for range 300 {
+			w.pass(10 * time.Millisecond)
+			most = max(most, i.c.Status().Bytes)
+		}
+		if most > budget || most < budget/2 {
+			t.Errorf("%d bytes in memory, of a budget of %d", most, budget)
+		}
+	})
+}
+
 // A handler that hangs has its share and no more, whatever the lag, and the others have theirs.
 func TestHandlerThatHangsFillsItsShareAndNoMore(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
@@ -178,6 +201,93 @@ func TestShortWaitFillsTheLanesAndDoesNotPauseTheClient(t *testing.T) {
 		if n := i.client.Fetched(); n != 20 {
 			t.Errorf("%d records fetched for 20", n)
 		}
+	})
+}
+
+// In short waits under load the poll goroutine slows down where the lanes are full, and what the client has prefetched stays.
+func TestShortWaitsUnderLoadFetchLittleAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		const each, budget = 20_000, 512 << 10
+		w.topic(2, each)
+		failed := map[int64]bool{}
+		w.handler = func(_ context.Context, c call) error {
+			if c.Partition == 0 && c.Offset%200 == 0 && !failed[c.Offset] {
+				failed[c.Offset] = true
+				return errDown
+			}
+			return nil
+		}
+		i := w.start(`{"intervals": [0.1, 0.1, 0.1], "jitter": 0}`, func(s *setup) { s.client.Prefetch = 400; s.config.BufferBytes = budget })
+		most, rare := int64(0), time.Duration(0)
+		w.until(10*time.Minute, "everything", func() bool {
+			s := i.c.Status()
+			most, rare = max(most, s.Bytes), max(rare, s.PollAge)
+			return w.committed(0) == each && w.committed(1) == each
+		})
+		if n := i.count(observe.Tripped); n < each/200 {
+			t.Errorf("tripped %d times", n)
+		}
+		if again := i.client.Fetched() - 2*each; again > each/2 {
+			t.Errorf("%d records fetched again, of %d", again, 2*each)
+		}
+		if most > budget {
+			t.Errorf("%d bytes in memory, over the budget of %d", most, budget)
+		}
+		if rare > 2*calmPoll { // one that returned, and one that waits for records
+			t.Errorf("%v without an answer of Poll", rare)
+		}
+		inOrder(t, w)
+	})
+}
+
+// A wait that was to be short and is not pauses the client in the end: a rebalance stands behind the records in its queue.
+func TestShortWaitThatGoesOnPausesWhatIsFull(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(2, 1)
+		w.handler = func(_ context.Context, c call) error {
+			if c.Attempt == 1 {
+				return errDown
+			}
+			<-w.over
+			return nil
+		}
+		i := w.start(`{"intervals": [0.2, 0.2], "jitter": 0}`, func(s *setup) {
+			s.client.Prefetch = 400
+			s.config.BufferBytes, s.config.HandlerTimeout, s.config.DrainTimeout = 128<<10, time.Hour, time.Second
+		})
+		w.until(time.Minute, "the probe", func() bool { return len(w.seen()) == 3 })
+		w.produce(0, 2000)
+		w.produce(1, 2000)
+		full := func(p int32) bool { return strings.Contains(i.reasons(p), "backpressure") }
+		w.until(time.Minute, "a full lane", func() bool { return full(0) || full(1) })
+		first := time.Now()
+		if i.client.Paused(topic, 0) || i.client.Paused(topic, 1) {
+			t.Error("paused at once")
+		}
+		w.until(time.Minute, "the pauses", func() bool { return i.client.Paused(topic, 0) && i.client.Paused(topic, 1) })
+		if took := time.Since(first); took > decide.ShortWait+2*calmPoll {
+			t.Errorf("paused %v after the first lane was full", took)
+		}
+	})
+}
+
+// Where another partition flows, nothing slows down: what is full is paused.
+func TestFullLaneThatWaitsDoesNotSlowTheOthersDown(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.topic(2, 2000)
+		w.handler = func(_ context.Context, c call) error {
+			if c.Partition == 0 {
+				return errDown
+			}
+			return nil
+		}
+		i := w.start(`{"intervals": [0.9, 0.9, 0.9, 0.9, 0.9], "jitter": 0, "breaker": {"consecutiveFailures": 1, "scope": "partition"}}`, func(s *setup) {
+			s.client.Prefetch = 400
+			s.config.BufferBytes = 128 << 10
+		})
+		w.until(time.Minute, "a full lane", func() bool { return strings.Contains(i.reasons(0), "backpressure") })
+		w.until(2*calmPoll, "its pause", func() bool { return i.client.Paused(topic, 0) })
+		w.until(time.Second, "the other", func() bool { return w.committed(1) == 2000 })
 	})
 }
 

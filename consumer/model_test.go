@@ -132,6 +132,7 @@ type modelCall struct {
 	ended   time.Duration // -1: it runs
 	probe   bool
 	stalled bool
+	cut     func() bool // whether its context has ended
 }
 
 // tenure is one assignment of one partition to one member.
@@ -415,7 +416,7 @@ func (m *model) ended(x *modelMember, err error) {
 }
 
 // begin is a call of a handler. number is which attempt it says it is; it answers which call of the record it is.
-func (m *model) begin(x *modelMember, p int32, offset int64, number int) *modelCall {
+func (m *model) begin(x *modelMember, p int32, offset int64, number int, cut func() bool) *modelCall {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -427,7 +428,7 @@ func (m *model) begin(x *modelMember, p int32, offset int64, number int) *modelC
 	r := part.records[offset]
 	r.tries++
 	t := x.tenures[p]
-	c := &modelCall{member: x, tenure: t, record: r, number: number, try: r.tries, began: now, ended: -1}
+	c := &modelCall{member: x, tenure: t, record: r, number: number, try: r.tries, began: now, ended: -1, cut: cut}
 	m.say("%s calls %s, attempt %d, call %d", x.name, r.name(), number, r.tries)
 	if t == nil {
 		m.breaks("10", "%s calls %s, a partition that is not its own", x.name, r.name())
@@ -594,7 +595,8 @@ func (m *model) checkBreaker(x *modelMember, c *modelCall, now time.Duration) {
 	if now < gate && x.freed < now {
 		m.breaks("7", "%s calls %s %v before the gate", x.name, c.record.name(), gate-now)
 	}
-	if p := x.probe; p != nil && p.ended < 0 && !p.stalled && !p.tenure.over(now) {
+	// A probe that the drain has cut is released at once, and the callback ends a moment later.
+	if p := x.probe; p != nil && p.ended < 0 && !p.stalled && !p.tenure.over(now) && !(p.tenure.leaving >= 0 && p.cut()) {
 		m.breaks("9", "%s calls %s while %s probes", x.name, c.record.name(), p.record.name())
 	}
 	c.probe, x.probe = true, c

@@ -22,12 +22,18 @@ const (
 
 // poll runs until ctx ends or the client fails for good.
 func (c *Consumer) poll(ctx context.Context) {
+	var polled time.Time
 	for ctx.Err() == nil && c.fatal == nil {
+		if c.slow && time.Since(polled) < calmPoll-busyPoll {
+			c.linger(ctx)
+			continue
+		}
+		polled = time.Now()
 		ev := c.client.Poll(c.pollTimeout())
 		c.lastPoll.Store(time.Now().UnixNano())
 		for ev != nil {
 			c.take(ev)
-			if c.gathered >= handOverRecords || c.gatheredB >= c.batchBytes() {
+			if c.slow || c.brimming || c.gathered >= handOverRecords || c.gatheredB >= c.batchBytes() {
 				break
 			}
 			ev = c.client.Poll(0)
@@ -37,7 +43,19 @@ func (c *Consumer) poll(ctx context.Context) {
 	}
 }
 
-// batchBytes bounds what is gathered between two looks at the lanes, so that it fits the budget on top of their shares.
+// linger is a round without a poll.
+func (c *Consumer) linger(ctx context.Context) {
+	select {
+	case f := <-c.inbox:
+		f()
+	case <-time.After(busyPoll):
+	case <-ctx.Done():
+	}
+	c.tick(time.Now())
+}
+
+// batchBytes bounds what is gathered between two looks at the lanes, so that it fits the budget on top of their shares. A lane that has its share ends the
+// gathering, since the next look pauses it: else each could exceed its share by a whole batch.
 func (c *Consumer) batchBytes() int64 { return min(handOverBytes, c.cfg.BufferBytes/8) }
 
 func (c *Consumer) pollTimeout() int {
@@ -143,6 +161,7 @@ func (c *Consumer) takeRecord(m *kafka.Message) {
 	l.incomingB += n
 	c.gathered++
 	c.gatheredB += n
+	c.brimming = c.brimming || l.bytes.Load()+l.incomingB >= c.share
 }
 
 // handOver gives each lane what has been gathered for it.
@@ -154,7 +173,7 @@ func (c *Consumer) handOver() {
 		l.flowed()
 	}
 	c.touched = c.touched[:0]
-	c.gathered, c.gatheredB = 0, 0
+	c.gathered, c.gatheredB, c.brimming = 0, 0, false
 }
 
 // tick does what has to be done now and then: what others have left for this goroutine, and its duties.

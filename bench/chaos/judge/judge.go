@@ -438,7 +438,9 @@ func (f *file) kind(l Letter) {
 	}
 	switch l.Info.Kind {
 	case dlq.Exhausted:
-		if l.Info.Attempts != len(f.Intervals)+1 {
+		if l.Info.Attempts > len(f.Intervals)+1 && f.readLate(l) {
+			f.excuse("more attempts than the strategy permits: Redis was away when the last owner asked, and it called before it knew of those", l.ID, "%d", l.Info.Attempts)
+		} else if l.Info.Attempts != len(f.Intervals)+1 {
 			f.violation(law, l.ID, "exhausted after %d attempts; the strategy permits %d", l.Info.Attempts, len(f.Intervals)+1)
 		} else if most < l.Info.Attempts && !f.deaths(l.ID.Partition, 1) {
 			f.violation(law, l.ID, "exhausted after %d attempts, and only %d reached the dependency", l.Info.Attempts, most)
@@ -462,6 +464,19 @@ func (f *file) kind(l Letter) {
 	default:
 		f.violation(law, l.ID, "dead-lettered as %q, which nobody asked for", l.Info.Kind)
 	}
+}
+
+// readLate tells whether the owner that wrote a letter called its record before the store could tell it what was counted; each attempt that the letter counts must have
+// been made all the same.
+func (f *file) readLate(l Letter) bool {
+	made, late := 0, false
+	for _, c := range f.of[l.ID] {
+		if c.Answer == Failed || c.Answer == Silent || c.Answer == Died {
+			made++
+		}
+		late = late || c.Caller == l.Info.Instance && f.storeFault(c.own.since().Add(-storeGrace), c.Began)
+	}
+	return late && made >= l.Info.Attempts
 }
 
 // deaths tells whether at least n owners of the partition died in office.

@@ -289,6 +289,33 @@ func TestLetterWhoseAcknowledgementWasLostIsWrittenTwice(t *testing.T) {
 	}
 }
 
+// "a" has called record 3 as often as the strategy permits when it is killed, and Redis is away when "b" asks: it calls once more, and reads of the others then.
+func TestAttemptsThatWereReadLateAreExcused(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(h *History)
+		wrong int
+	}{
+		"Redis was away":       {func(h *History) { h.Store = []Span{{at(20), at(22), ""}} }, 0},
+		"Redis was well":       {func(*History) {}, 2}, // the attempts, and the letter
+		"Redis away before":    {func(h *History) { h.Store = []Span{{at(8), at(12), ""}} }, 2},
+		"not all were made":    {func(h *History) { h.Store = []Span{{at(20), at(22), ""}}; h.Letters[1].Info.Attempts = 5 }, 1},
+		"another's was away":   {func(h *History) { h.Store = []Span{{at(20), at(22), ""}}; h.Letters[1].Info.Instance = "a" }, 1},
+		"too few all the same": {func(h *History) { h.Store = []Span{{at(20), at(22), ""}}; h.Letters[1].Info.Attempts = 2 }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := good()
+			h.Calls[5] = Call{ID: ID{0, 3}, Caller: "a", Attempt: 2, Began: at(8), Ended: at(8.1), Answer: Failed}
+			h.Calls[6] = Call{ID: ID{0, 3}, Caller: "a", Attempt: 3, Began: at(13), Ended: at(13.1), Answer: Failed}
+			h.Calls = append(h.Calls, Call{ID: ID{0, 3}, Caller: "b", Attempt: 1, Began: at(23), Ended: at(23.1), Answer: Failed})
+			h.Letters[1].Info.Attempts = 4
+			test.spoil(&h)
+			if f := Judge(h); len(f.Violations) != test.wrong {
+				t.Errorf("%+v\n%+v", f.Violations, f.Excuses)
+			}
+		})
+	}
+}
+
 func TestInterruptedRunIsNotLate(t *testing.T) {
 	h := good()
 	h.Ends[0], h.Interrupted = 7, true
