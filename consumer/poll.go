@@ -25,7 +25,7 @@ func (c *Consumer) poll(ctx context.Context) {
 	var polled time.Time
 	for ctx.Err() == nil && c.fatal == nil {
 		if c.slow && time.Since(polled) < calmPoll-busyPoll {
-			c.linger(ctx)
+			c.rest(ctx)
 			continue
 		}
 		polled = time.Now()
@@ -43,8 +43,8 @@ func (c *Consumer) poll(ctx context.Context) {
 	}
 }
 
-// linger is a round without a poll.
-func (c *Consumer) linger(ctx context.Context) {
+// rest is a round without a poll.
+func (c *Consumer) rest(ctx context.Context) {
 	select {
 	case f := <-c.inbox:
 		f()

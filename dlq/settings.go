@@ -71,7 +71,8 @@ func settings(cfg Config, consumer *kafka.ConfigMap) kafka.ConfigMap {
 	s["client.id"] = clientID + "-dlq"
 	// Records that came compressed should fit again, and the headers of a flood of letters are much alike.
 	s["compression.type"] = "lz4"
-	s["linger.ms"] = 5
+	// In a flood the broker pays for each batch. Nobody waits for a dead letter by the millisecond.
+	s["linger.ms"] = 20
 	// What is too large is for the broker to say; the default is 1 MB, below the broker's own.
 	s["message.max.bytes"] = 1_000_000_000
 	// A letter that is given up comes back and is written again, so it need not be waited for long; a drain is over sooner.

@@ -49,7 +49,7 @@ type ceiling struct {
 const fewFor = time.Minute
 
 // NewWriter starts the producer and does not wait for a broker. Its settings are those of the consumer's map that are not
-// about consuming (brokers, security, network), then ours (idempotence, acks=all, lz4, linger.ms 5, a message.timeout.ms of 30
+// about consuming (brokers, security, network), then ours (idempotence, acks=all, lz4, linger.ms 20, a message.timeout.ms of 30
 // seconds, or a third of max.poll.interval.ms where that is less), and over them Config.Kafka. The maps are not changed. A nil log
 // logs nothing.
 func NewWriter(cfg Config, consumer *kafka.ConfigMap, log *zap.Logger) (*Writer, error) {
@@ -92,7 +92,7 @@ type sending struct {
 // whose fate is not known (the broker did not answer in time, the producer failed) is an error too, and may be in the DLQ all the same.
 //
 // How many letters are outstanding is for the caller to bound: some hundreds keep the producer busy (a letter is under way for
-// linger.ms, 5, and a round trip). Beyond librdkafka's queue.buffering.max.messages, 100,000, a letter gets an error.
+// linger.ms, 20, and a round trip). Beyond librdkafka's queue.buffering.max.messages, 100,000, a letter gets an error.
 //
 // The letter goes to the partition with the source's number where the DLQ has it, else to one by its key (Config.Kafka's
 // "partitioner"; no key, any). Nil and empty keys, values and header values stay what they are, as the client keeps them

@@ -24,7 +24,7 @@ var All = map[string]contend.Contender{
 // Names are the contenders in the order of a table, and what each is.
 var Names = []struct{ Name, About string }{
 	{"breakwater", "this library"},
-	{"bare", "a bare loop with the same client settings: the floor. What fails is skipped"},
+	{"bare", "a bare loop with the same client settings: the floor. What fails is skipped; what is refused for good goes to a producer, and nobody waits for it"},
 	{"usual", "Poll, sleep and retry in place, StoreMessage; the client's default settings"},
 	{"usual-tuned", "the same, with our client settings"},
 	{"hand-written", "pause and poll by hand, as a good engineer would in an afternoon; our client settings"},

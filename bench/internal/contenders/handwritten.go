@@ -17,7 +17,7 @@ func handWritten(ctx context.Context, h *contend.Host) error {
 	if err != nil {
 		return err
 	}
-	dead, err := openLetters(h)
+	dead, err := openLetters(h, nil)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package contenders
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"time"
 
@@ -18,9 +19,11 @@ type letters struct {
 	topic    string
 }
 
-func openLetters(h *contend.Host) (*letters, error) {
-	p, err := kafka.NewProducer(&kafka.ConfigMap{"bootstrap.servers": h.Brokers, "enable.idempotence": true, "linger.ms": 0,
-		"message.timeout.ms": 5000, "log_level": 0})
+// openLetters makes the producer; more adds to its settings.
+func openLetters(h *contend.Host, more kafka.ConfigMap) (*letters, error) {
+	m := kafka.ConfigMap{"bootstrap.servers": h.Brokers, "enable.idempotence": true, "linger.ms": 0, "message.timeout.ms": 5000, "log_level": 0}
+	maps.Copy(m, more)
+	p, err := kafka.NewProducer(&m)
 	if err != nil {
 		return nil, err
 	}

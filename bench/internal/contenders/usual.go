@@ -18,7 +18,7 @@ func usual(tuned bool) contend.Contender {
 		if err != nil {
 			return err
 		}
-		dead, err := openLetters(h)
+		dead, err := openLetters(h, nil)
 		if err != nil {
 			return err
 		}

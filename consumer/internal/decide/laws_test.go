@@ -121,6 +121,22 @@ func TestLaw4_WhatStopsTheFetching(t *testing.T) {
 			t.Error("the pause ends for the time of a call")
 		}
 	})
+	t.Run("not the bound of letters on their way: it is over with the broker's answer, and a pause throws the prefetch away", func(t *testing.T) {
+		s := play(t, simple("[5]", ""), 1)
+		s.slowDLQ = true
+		for range 2 { // the bound of the scene
+			s.offer(0)
+			s.result(0, permanent)
+		}
+		s.offer(0)
+		s.only()
+		s.reasons(0, ByDLQ)
+		if stops(s, 0, true) != 0 {
+			t.Error("it stops the fetching")
+		}
+		s.acknowledge(nil)
+		s.only(0)
+	})
 	t.Run("the DLQ", func(t *testing.T) {
 		s := play(t, simple("[5]", ""), 1)
 		s.slowDLQ = true

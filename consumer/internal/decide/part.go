@@ -177,17 +177,9 @@ func (p *Part) held() bool {
 	return p.phase != Empty && (p.story.attempts > 0 || p.story.verdict != "")
 }
 
-// dlqStops reports whether the reason dlq holds: the bound of letters on their way is full, or a write failed.
-func (p *Part) dlqStops(bound int) bool {
-	if len(p.letters) >= bound {
-		return true
-	}
-	for _, l := range p.letters {
-		if l.Err != nil {
-			return true
-		}
-	}
-	return false
+// letterFailed reports whether a write failed, and the letter is still to be written.
+func (p *Part) letterFailed() bool {
+	return slices.ContainsFunc(p.letters, func(l *Letter) bool { return l.Err != nil })
 }
 
 // settle says up to where the letters let offsets be stored.
@@ -204,5 +196,5 @@ func (p *Part) settle() {
 
 // lettersWait reports whether the lane has to wait for its letters: their bound is full, a write failed, or one of them is of a record that may be called again.
 func (p *Part) lettersWait(bound int) bool {
-	return p.dlqStops(bound) || slices.ContainsFunc(p.letters, func(l *Letter) bool { return l.blocks })
+	return len(p.letters) >= bound || slices.ContainsFunc(p.letters, func(l *Letter) bool { return l.blocks || l.Err != nil })
 }

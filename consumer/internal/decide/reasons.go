@@ -42,13 +42,16 @@ func (d *Desk) Reasons(p *Part, hasRecord bool) (all, stopFetch Reason) {
 	if p.operator {
 		all |= ByOperator
 	}
-	if p.dlqStops(d.pending) || p.story.waitsFor == forBudget {
+	if p.letterFailed() || p.story.waitsFor == forBudget {
 		all |= ByDLQ
 	}
 	if p.refused != nil {
 		all |= ByStart
 	}
 	stopFetch = all
+	if len(p.letters) >= d.pending {
+		all |= ByDLQ // for a round trip: the lane fills up meanwhile
+	}
 	if !p.begun {
 		all |= ByStart // its records wait in the lane meanwhile
 	}
