@@ -243,6 +243,11 @@ func TestShutdownFinishesTheRecordInHand(t *testing.T) {
 		if w.committed(0) != 2 || w.committed(1) != 2 || len(w.failed()) != 0 || len(w.seen()) != 4 {
 			t.Errorf("committed %d and %d; %v", w.committed(0), w.committed(1), w.seen())
 		}
+		for _, e := range i.told() {
+			if e.Kind == observe.Stopping && e.Text != "orders/0@1, orders/1@1" {
+				t.Errorf("it says that it finishes %q", e.Text)
+			}
+		}
 	})
 }
 

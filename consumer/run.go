@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,7 +137,7 @@ func (c *Consumer) reloaded(r strategy.Reload) {
 // shutDown finishes what is in hand, and closes everything that Run has opened, within bounds.
 func (c *Consumer) shutDown() error {
 	began := time.Now()
-	c.tell(observe.Event{Kind: observe.Stopping})
+	c.tell(observe.Event{Kind: observe.Stopping, Text: c.inHand()})
 	c.closing = true
 	close(c.deaf)
 	lanes := make([]*lane, 0, len(c.lanes))
@@ -157,6 +158,23 @@ func (c *Consumer) shutDown() error {
 	c.tell(observe.Event{Kind: observe.Stopped, For: time.Since(began), Err: err})
 	return err
 }
+
+// inHand names the records that are being called. Who has killed a process that took too long to stop wants to know by whom it was kept.
+func (c *Consumer) inHand() string {
+	var names []string
+	for _, l := range c.lanes {
+		if m := l.current.Load(); m != nil {
+			names = append(names, fmt.Sprintf("%s@%v", name(l.id()), m.TopicPartition.Offset))
+		}
+	}
+	slices.Sort(names)
+	if n := len(names); n > manyNames {
+		names = append(names[:manyNames], fmt.Sprintf("and %d more", n-manyNames))
+	}
+	return strings.Join(names, ", ")
+}
+
+const manyNames = 20 // in one line of a log
 
 // hung names the partitions whose handlers still run.
 func (c *Consumer) hung(lanes []*lane) string {
