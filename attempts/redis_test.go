@@ -198,6 +198,22 @@ func TestRedisNeverShortensAWait(t *testing.T) {
 	}
 }
 
+// A wait that another instance takes over is measured on the store's clock: set forward it is over sooner, set back it is at most the whole wait.
+func TestClockOfTheStoreThatIsSet(t *testing.T) {
+	server, now := miniredis.RunT(t), time.Now()
+	server.SetTime(now)
+	store := attempts.Redis(connect(t, server.Addr()), patient())
+	mustSave(t, store, attempts.Entry{Attempts: 1, Wait: 10 * time.Second})
+	for _, test := range []struct{ step, want time.Duration }{
+		{4 * time.Second, 6 * time.Second}, {-time.Hour, 10 * time.Second}, {-24 * 365 * time.Hour, 10 * time.Second}, {time.Hour, 0}, {0, 10 * time.Second},
+	} {
+		server.SetTime(now.Add(test.step))
+		if got := mustClaim(t, store, "b").Entries[record].Wait; got < test.want || got >= test.want+3*time.Millisecond {
+			t.Errorf("%v later on the store's clock %v are left, want %v and at most the rounding more", test.step, got, test.want)
+		}
+	}
+}
+
 func TestNoKeyWithoutExpiry(t *testing.T) {
 	everyRedis(t, func(t *testing.T, client redis.UniversalClient) {
 		s, ctx := attempts.Redis(client, patient()), t.Context()

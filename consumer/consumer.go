@@ -76,9 +76,10 @@ type Consumer struct {
 	stopped chan struct{}  // closed when Run returns
 	asking  sync.WaitGroup // goroutines that ask the broker something
 
-	inbox    chan func()  // what other goroutines have for the poll goroutine
-	kicked   atomic.Bool  // store and commit at once
-	lastPoll atomic.Int64 // unix nanoseconds
+	inbox    chan func() // what other goroutines have for the poll goroutine
+	kicked   atomic.Bool // store and commit at once
+	made     time.Time
+	lastPoll atomic.Int64 // nanoseconds since it was made; 0: none yet. A step of the wall clock doesn't show
 
 	// What the client was told: paused or not. It outlives the assignments, as the client's own flag does. Written by the poll goroutine, under mu.
 	told map[partition]bool
@@ -179,6 +180,7 @@ func inspect(client Client) error {
 func assemble(client Client, cfg Config, letters deadLetters) *Consumer {
 	c := &Consumer{
 		cfg:     cfg,
+		made:    time.Now(),
 		client:  client,
 		letters: letters,
 		group:   setting(cfg.Kafka, "group.id", ""),

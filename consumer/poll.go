@@ -30,7 +30,7 @@ func (c *Consumer) poll(ctx context.Context) {
 		}
 		polled = time.Now()
 		ev := c.client.Poll(c.pollTimeout())
-		c.lastPoll.Store(time.Now().UnixNano())
+		c.lastPoll.Store(int64(time.Since(c.made)))
 		for ev != nil {
 			c.take(ev)
 			if c.slow || c.brimming || c.gathered >= handOverRecords || c.gatheredB >= c.batchBytes() {

@@ -15,8 +15,8 @@ import (
 // A script says what a world is like and what is done to it, when; one line for each step. A seed draws one, a failing one is shrunk by leaving
 // steps out, and what is left can be kept as a test. So every step means something in any world: a stop of what doesn't run does nothing.
 //
-// There is no step of the wall clock: in virtual time it can't be moved apart from the monotonic one. Nothing here would notice it anyway: waits
-// in the process are measured on the monotonic clock, and those across processes on the attempt store's.
+// The clock that can be set is the attempt store's. A step of the process's own wall clock can't be played in virtual time, and nothing would notice it: waits in
+// the process are measured on the monotonic clock, and those across processes on the store's.
 
 // script is a world and its steps.
 type script struct {
@@ -152,7 +152,7 @@ func draw(seed uint64) script {
 	weights := map[string]int{"produce": 30, "start": 6, "stop": 3}
 	trouble := map[string]int{
 		"down": 6, "crash": 4, "lose": 3, "kick": 2, "faults": 3, "coordinator": 3, "fetch": 2, "store": 6, "dlq": 6, "reload": 3,
-		"pause": 4, "resume": 5, "retry": 5, "skip": 3, "delete": 1, "emit": 1,
+		"pause": 4, "resume": 5, "retry": 5, "skip": 3, "delete": 1, "emit": 1, "clock": 4,
 	}
 	for _, do := range slices.Sorted(maps.Keys(trouble)) {
 		if r.IntN(2) == 0 {
@@ -210,6 +210,8 @@ func draw(seed uint64) script {
 			add(at, do, one(r, "away", "slow", "garbage", "lost-answer"), some)
 		case "dlq":
 			add(at, do, one(r, "away", "slow", "silent", "lost-answer"), some)
+		case "clock":
+			add(at, do, one(r, some, -some, time.Hour, -time.Hour))
 		case "reload":
 			add(at, do, drawPlan(r))
 		case "pause", "resume", "retry":

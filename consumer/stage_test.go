@@ -36,6 +36,8 @@ type stage struct {
 	all       []*actor
 	storeMode string
 	storeEnd  time.Time
+	skew      time.Duration // by which the store's clock was set forward in all
+	waits     map[waiting]storedWait
 	dlqMode   string
 	dlqEnd    time.Time
 	downEnd   time.Time
@@ -60,7 +62,7 @@ type actor struct {
 }
 
 func newStage(sc script) *stage {
-	s := &stage{script: sc, model: newModel(sc.partitions, sc.reset), cluster: simkafka.NewCluster(sc.seed), store: attempts.Memory()}
+	s := &stage{script: sc, model: newModel(sc.partitions, sc.reset), cluster: simkafka.NewCluster(sc.seed), store: attempts.Memory(), waits: map[waiting]storedWait{}}
 	s.cluster.CreateTopic(topic, sc.partitions)
 	s.cluster.OnCommit(s.model.committed)
 	s.reload(sc.plan)
@@ -207,6 +209,11 @@ func (s *stage) play(step scriptStep) {
 		bad := time.Until(s.storeEnd)
 		s.mu.Unlock()
 		s.model.storeBad(bad)
+	case "clock":
+		s.mu.Lock()
+		s.skew += step.duration(0)
+		s.mu.Unlock()
+		s.model.clockSet(step.duration(0))
 	case "dlq":
 		s.mu.Lock()
 		s.dlqMode, s.dlqEnd = step.word(0), later(s.dlqEnd, time.Now().Add(step.duration(1)))
@@ -547,21 +554,66 @@ func (s actorStore) reach(ctx context.Context, do func() error) error {
 	return err
 }
 
+// The store's clock can be set, and only it: a store says how much of a wait is left from when it began and what its clock shows, never more than the wait. The
+// memory's runs with everybody's, so that is done here.
+
+type waiting struct {
+	attempts.Partition
+	attempts.Record
+	number int // of the attempt
+}
+
+type storedWait struct {
+	began time.Time
+	skew  time.Duration
+	wait  time.Duration
+}
+
+// saved notes when a wait began.
+func (s *stage) saved(p attempts.Partition, r attempts.Record, e attempts.Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := waiting{p, r, e.Attempts}
+	if old, known := s.waits[k]; !known || e.Wait >= old.wait {
+		s.waits[k] = storedWait{time.Now(), s.skew, e.Wait}
+	}
+}
+
+// shown is an entry as the store's clock makes it.
+func (s *stage) shown(p attempts.Partition, r attempts.Record, e attempts.Entry) attempts.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w, known := s.waits[waiting{p, r, e.Attempts}]; known && w.skew != s.skew {
+		e.Wait = max(0, min(w.wait, w.wait-time.Since(w.began)-(s.skew-w.skew)))
+	}
+	return e
+}
+
 func (s actorStore) Claim(ctx context.Context, group, owner string, ps []attempts.Partition) (all map[attempts.Partition]attempts.Loaded, err error) {
 	var got map[attempts.Partition]attempts.Loaded
 	if err = s.reach(ctx, func() (err error) { got, err = s.a.s.store.Claim(ctx, group, owner, ps); return err }); err == nil {
 		all = got
+		for p, l := range all {
+			for r, e := range l.Entries {
+				l.Entries[r] = s.a.s.shown(p, r, e)
+			}
+		}
 	}
 	return all, err
 }
 
 func (s actorStore) Save(ctx context.Context, group string, p attempts.Partition, r attempts.Record, e attempts.Entry) (attempts.Entry, error) {
 	stands := e
-	err := s.reach(ctx, func() (err error) { stands, err = s.a.s.store.Save(ctx, group, p, r, e); return err })
+	err := s.reach(ctx, func() (err error) {
+		if stands, err = s.a.s.store.Save(ctx, group, p, r, e); err == nil {
+			s.a.s.saved(p, r, e)
+		}
+		return err
+	})
 	if err != nil {
 		return e, err
 	}
-	return stands, nil
+	return s.a.s.shown(p, r, stands), nil
 }
 
 func (s actorStore) Unnote(ctx context.Context, group string, p attempts.Partition, r attempts.Record) error {

@@ -67,7 +67,7 @@ func (c *Consumer) Status() Status {
 		Partitions: []PartitionStatus{}, Held: []HeldRecord{}, Stalled: []string{},
 	}
 	if at := c.lastPoll.Load(); at != 0 {
-		s.PollAge = time.Since(time.Unix(0, at))
+		s.PollAge = time.Since(c.made) - time.Duration(at)
 	}
 	if away := c.keeper.health(); !away.IsZero() {
 		s.StoreAway = time.Since(away)
